@@ -24,12 +24,11 @@ from typing import Any, NamedTuple
 from jmars.model.collector import free_in_child
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, TensorData
-from jmars.tensor.ops.chunks.rechunk import Rechunk
-from jmars.tensor.ops.elementwise.formula import ElementwiseOperand
-from jmars.tensor.ops.index.basic_indexing import Slice
-from jmars.tensor.ops.reduce.reduction import Reduction
-from jmars.tensor.ops.shape.axes import Reshape, Transpose
-from jmars.tensor.ops.shape.concatenate import Concatenate
+from jmars.tensor.ops.chunks import Rechunk
+from jmars.tensor.ops.formula import ElementwiseOperand
+from jmars.tensor.ops.indexing import Slice
+from jmars.tensor.ops.reduction import Reduction
+from jmars.tensor.ops.shape import Concatenate, Reshape, Transpose
 from jmars.tensor.tensor_graph import LinkedGraph, Stored
 
 SMALL = 2**16  # bytes of a value that costs little to keep
@@ -68,7 +67,7 @@ def repeats(
 
     Examples
     --------
-    >>> from jmars.tensor.ops.create.constants import ones
+    >>> from jmars.tensor.ops.constants import ones
     >>> x = ones(4) + 1
     >>> first, second = x.sum(), x.max()
     >>> repeats([first.data], (), 1000)

@@ -55,7 +55,7 @@ PLANS = 256  # plans that are kept, one for a structure
 LATE = 10.0  # times `config.local_seconds` after which a run is ended and its structure not run here again
 
 # operands that read or write files, for which no time is predicted, and functions of users
-AWAY = ("jmars.tensor.files", "jmars.tensor.ops.io", "jmars.tensor.spawn")
+AWAY = ("jmars.tensor.files", "jmars.tensor.ops.npy", "jmars.tensor.spawn")
 
 log = logging.getLogger(__name__)
 # tensors of all clusters with a kept value of more than SMALL; a WeakSet must not be read while threads add to the set

@@ -36,9 +36,8 @@ from jmars.model.collector import without_collections
 from jmars.model.messages import Submission
 from jmars.tensor.from_array import COPIED, FromArray
 from jmars.tensor.operand import TensorData
-from jmars.tensor.ops.index.basic_indexing import Slice
-from jmars.tensor.ops.index.take import Take
-from jmars.tensor.ops.io.npy import Layout, LoadNpy, mapped_layout
+from jmars.tensor.ops.indexing import Slice, Take
+from jmars.tensor.ops.npy import Layout, LoadNpy, mapped_layout
 from jmars.tensor.structure import bindings, canonical, digest
 from jmars.tensor.tensor_graph import LinkedGraph, TensorGraph
 
@@ -107,7 +106,7 @@ class Retained(dict[str, "KeyedRef[str, TensorData]"]):
 
     Examples
     --------
-    >>> from jmars.tensor.ops.create.constants import ones
+    >>> from jmars.tensor.ops.constants import ones
     >>> x, gone = ones(4), []
     >>> retained = Retained(gone.append)
     >>> retained.add([x.data])

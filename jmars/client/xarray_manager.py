@@ -23,9 +23,9 @@ from xarray.namedarray.parallelcompat import ChunkManagerEntrypoint
 import jmars.tensor as mt
 from jmars.client.session import execute
 from jmars.errors import UnsupportedError
-from jmars.tensor.ops.blockwise.gufuncs import apply_gufunc
-from jmars.tensor.ops.blockwise.map_blocks import map_blocks
-from jmars.tensor.ops.io.from_blocks import from_blocks
+from jmars.tensor.ops.gufuncs import apply_gufunc
+from jmars.tensor.ops.map_blocks import map_blocks
+from jmars.tensor.ops.npy import from_blocks
 from jmars.tensor.splits import chunk_bytes, common_splits, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 

@@ -25,7 +25,7 @@ from jmars.kernels.expression import Expression, Node, constant, same
 from jmars.kernels.program import Call, ChunkType, Combine, Elementwise, Generate, Program, Reduce, Step
 from jmars.kernels.reducers import UfuncReducer
 from jmars.model.limits import slot_size
-from jmars.tensor.ops.create.ranges import open_arange, open_linspace
+from jmars.tensor.ops.create import open_arange, open_linspace
 
 _KINDS = "biufc"  # dtypes that CuPy has, at most 16 bytes wide
 

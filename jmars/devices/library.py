@@ -21,13 +21,12 @@ from typing import Any
 import numpy as np
 
 from jmars.kernels.program import Call
-from jmars.tensor.ops.blockwise.blockwise import call_block, write_block
-from jmars.tensor.ops.blockwise.map_blocks import call_user
-from jmars.tensor.ops.chunks.parts import copy_slice, local_slice
-from jmars.tensor.ops.chunks.rechunk import copy_overlaps
-from jmars.tensor.ops.linalg import decompositions
-from jmars.tensor.ops.linalg.contraction import sum_products
-from jmars.tensor.ops.linalg.matrix_blocks import (
+from jmars.tensor.ops import decompositions
+from jmars.tensor.ops.blockwise import call_block, write_block
+from jmars.tensor.ops.chunks import copy_overlaps, copy_slice, local_slice
+from jmars.tensor.ops.fft import transform_block
+from jmars.tensor.ops.map_blocks import call_user
+from jmars.tensor.ops.matrix_operands import (
     linalg_row,
     linalg_value,
     multiply_q,
@@ -35,9 +34,9 @@ from jmars.tensor.ops.linalg.matrix_blocks import (
     r_alone,
     r_part,
     stacked_qr,
+    sum_products,
 )
-from jmars.tensor.ops.shape.axes import copy_reshaped, permute
-from jmars.tensor.ops.signal.fft import transform_block
+from jmars.tensor.ops.shape import copy_reshaped, permute
 
 # Functions of stacks of matrices, with the named arguments that CuPy has.
 _NAMED_BY_FUNCTION: dict[str, set[str]] = {

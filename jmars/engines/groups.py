@@ -64,7 +64,7 @@ from jmars.kernels.blocks import open_spares
 from jmars.kernels.group_run import GroupReport, LoadedPrograms, forget_pickles, group_columns, run_steps
 from jmars.model.messages import JobTable
 from jmars.processes.vitals import Meter
-from jmars.tensor.ops.blockwise.map_blocks import unpickled
+from jmars.tensor.ops.map_blocks import unpickled
 
 LEAST_SECONDS = 0.05
 GROUPS = 6  # of a slot

@@ -1,6 +1,6 @@
 """An elementwise expression as data: typed nodes with the numbers of the values that they read.
 
-`tensor/ops/elementwise/ufuncs.py` builds an `Expression`, fusing.py joins several, the back ends compile the result.
+`tensor/ops/ufuncs.py` builds an `Expression`, fusing.py joins several, the back ends compile the result.
 Values are numbered: first the inputs, then the nodes in order; the last node is the result. NumPy resolved every dtype,
 so no back end decides about promotion. Constants are kept as bytes: 0.0 and -0.0 differ, NaN equals NaN. Equal
 structures share a kernel.

@@ -1,4 +1,4 @@
-/* Generates doubles of a PCG64 sequence, NumPy's bits, four at a time; for tensor/ops/random/doubles.py.
+/* Generates doubles of a PCG64 sequence, NumPy's bits, four at a time; for tensor/ops/random_streams.py.
  *
  * A number costs a 128-bit multiplication, which waits for the previous one. Four generators a step apart that go four
  * steps at a time do not wait for each other. Numbers between two runs of elements are skipped by a jump of as many

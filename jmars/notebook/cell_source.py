@@ -43,8 +43,8 @@ from jmars.notebook.numpy_names import Import, imports_in
 from jmars.tensor.buffers import Buffer
 from jmars.tensor.engine import can_compute, get_engine
 from jmars.tensor.operand import Operand, SourceLine, TensorData
-from jmars.tensor.ops.elementwise.formula import ElementwiseOperand
-from jmars.tensor.ops.linalg.contraction import Contraction
+from jmars.tensor.ops.formula import ElementwiseOperand
+from jmars.tensor.ops.matrix_operands import Contraction
 from jmars.tensor.protocols import set_result_hook
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import LinkedGraph, Stored

@@ -24,7 +24,7 @@ from typing import Any
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.numpy_modules import NumPyModule, import_name
-from jmars.tensor.ops.blockwise.map_blocks import in_block
+from jmars.tensor.ops.map_blocks import in_block
 
 # Modules that turn lazy in a cell, also where an ordinary cell imported them; of numpy.polynomial jmars has one class.
 _SEARCHED = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random", "numpy.ma", "numpy.strings", "numpy.char")

@@ -25,7 +25,7 @@ from jmars.notebook.view_steps import host_of, overlaps_itself, path_to, root_of
 from jmars.tensor.buffers import Place, View
 from jmars.tensor.from_array import COPIED, Composite, FromArray
 from jmars.tensor.operand import SourceLine, TensorData
-from jmars.tensor.ops.index.setitem import SetSlice
+from jmars.tensor.ops.setitem import SetSlice
 from jmars.tensor.tensor import Tensor, as_tensor
 
 Array = np.ndarray[Any, Any]

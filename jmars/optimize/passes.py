@@ -34,7 +34,7 @@ Source: deforestation of updates (Hudak, Bloss 1985, aggregate update problem).
 
 Gives each reader of sliding windows its own windows, so that no windows are stored.
 
-Windows are views of their input (sliding_windows.py) as long as a single fused operand reads them. Where several do,
+Windows are views of their input (apply.py) as long as a single fused operand reads them. Where several do,
 such as the sum and the deviations of a variance, storing the windows would take many times the input's bytes. So
 windows, and masks and the like computed of windows alone, are repeated for each reader: rematerialisation, on tensors.
 Source: Briggs, Cooper, Torczon 1992 (rematerialization).
@@ -67,10 +67,10 @@ from jmars.optimize.tensor_fusion import fuse_tensors
 from jmars.switches import TASK_DEFAULTS, checked
 from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, GraphLayer
 from jmars.tensor.operand import Annotation, Operand
-from jmars.tensor.ops.blockwise.sliding_windows import SlidingWindows
-from jmars.tensor.ops.elementwise.formula import ElementwiseOperand
-from jmars.tensor.ops.index.setitem import SetSlice, SetSlices
-from jmars.tensor.ops.reduce.reduction import Reduction
+from jmars.tensor.ops.apply import SlidingWindows
+from jmars.tensor.ops.formula import ElementwiseOperand
+from jmars.tensor.ops.reduction import Reduction
+from jmars.tensor.ops.setitem import SetSlice, SetSlices
 from jmars.tensor.tensor_graph import TensorGraph
 
 

@@ -35,10 +35,9 @@ from jmars.optimize.fuse_groups import fuse_groups, is_open, readers
 from jmars.optimize.regions import flows
 from jmars.tensor.chunk import ChunkGraph
 from jmars.tensor.operand import Splits
-from jmars.tensor.ops.create.ranges import open_arange, open_linspace
-from jmars.tensor.ops.random.cells import Cells
-from jmars.tensor.ops.random.doubles import open_doubles, run_axis
-from jmars.tensor.ops.random.draws import open_draws
+from jmars.tensor.ops.create import open_arange, open_linspace
+from jmars.tensor.ops.random_draws import open_draws
+from jmars.tensor.ops.random_streams import Cells, open_doubles, run_axis
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jmars.tensor.operand import Operand, Splits, TensorMeta
-from jmars.tensor.ops.chunks.rechunk import Rechunk
-from jmars.tensor.ops.elementwise.formula import ElementwiseOperand
-from jmars.tensor.ops.index.basic_indexing import CutSlice, Slice
-from jmars.tensor.ops.index.setitem import SetSlice
-from jmars.tensor.ops.random.draws import Doubles
+from jmars.tensor.ops.chunks import Rechunk
+from jmars.tensor.ops.formula import ElementwiseOperand
+from jmars.tensor.ops.indexing import CutSlice, Slice
+from jmars.tensor.ops.random_draws import Doubles
+from jmars.tensor.ops.setitem import SetSlice
 from jmars.tensor.splits import are_near
 from jmars.tensor.tensor_graph import TensorGraph
 

@@ -20,8 +20,8 @@ from jmars.optimize.rematerialise import HELD, STORED, doubles_seconds
 from jmars.optimize.shifted_slices import is_box, is_rechunk, reached, readers_of
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, TensorMeta
-from jmars.tensor.ops.index.basic_indexing import Slice
-from jmars.tensor.ops.random.draws import Doubles
+from jmars.tensor.ops.indexing import Slice
+from jmars.tensor.ops.random_draws import Doubles
 from jmars.tensor.tensor_graph import TensorGraph
 
 Shape = tuple[int, ...]

@@ -15,7 +15,7 @@ from typing import ClassVar
 from jmars.kernels.fusing import joined_expression
 from jmars.optimize.regions import FusionLimits
 from jmars.tensor.operand import Operand, TensorMeta
-from jmars.tensor.ops.elementwise.formula import ElementwiseOperand
+from jmars.tensor.ops.formula import ElementwiseOperand
 from jmars.tensor.tensor_graph import TensorGraph
 
 

@@ -273,7 +273,7 @@ class Unfolding(UnfoldingNodes):
     --------
     An ordinary graph has a single stage:
 
-    >>> from jmars.tensor.ops.create.constants import ones
+    >>> from jmars.tensor.ops.constants import ones
     >>> run = Unfolding(TensorGraph.of([(ones(4) + 1).data]))
     >>> stage = run.next()
     >>> [op.label for op in stage.graph.operands], list(stage.kept)

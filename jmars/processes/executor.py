@@ -69,7 +69,7 @@ from jmars.processes.executor_messages import (
 from jmars.processes.rlimit_guard import RlimitGuard, is_out_of_memory
 from jmars.processes.vitals import Meter
 from jmars.storage.arena import HEADER
-from jmars.tensor.ops.blockwise.map_blocks import unpickled
+from jmars.tensor.ops.map_blocks import unpickled
 
 TRIM_ALWAYS = 1 << 62
 TRIM_BYTES = 2**20  # least scratch from which freed memory is handed back to the system after a batch

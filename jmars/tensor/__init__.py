@@ -12,11 +12,10 @@ In reading order:
 - splits.py: chunk sizes
 - protocols.py: the table of functions; overrides by other libraries
 - tensor_text.py: a tensor as text, and in a notebook
-- buffers.py, steps.py: handles that share memory in NumPy share a buffer
+- buffers.py: handles that share memory in NumPy share a buffer
 - aliases.py, methods.py, tensor.py: `Tensor`, the handle, with Dask's and Mars's names
-- closures.py: detects tensors in users' functions
 - atomic_file.py: atomic file writes
-- ops: the operands
+- ops: the operands and functions
 - files.py: arrays in files of several formats
 - numpy_modules.py: NumPy's modules with the functions of jmars
 - ma: masked arrays, imported on first use
@@ -42,9 +41,9 @@ from jmars.tensor.engine import Engine, get_engine, set_engine
 from jmars.tensor.numpy_modules import PASSED_ON as _PASSED_ON
 from jmars.tensor.numpy_modules import NumPyModule as _NumPyModule
 from jmars.tensor.operand import Operand, TensorData, TensorMeta
-from jmars.tensor.ops.create.convert import tensor  # over the module of that name
-from jmars.tensor.ops.random import numpy_random as random
-from jmars.tensor.ops.signal import fft
+from jmars.tensor.ops import fft
+from jmars.tensor.ops import numpy_random as random
+from jmars.tensor.ops.create import tensor  # over the module of that name
 from jmars.tensor.protocols import FUNCTIONS as _FUNCTIONS
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_graph import TensorGraph

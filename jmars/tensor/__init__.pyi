@@ -19,9 +19,9 @@ from jmars.tensor.engine import set_engine as set_engine
 from jmars.tensor.operand import Operand as Operand
 from jmars.tensor.operand import TensorData as TensorData
 from jmars.tensor.operand import TensorMeta as TensorMeta
-from jmars.tensor.ops.create.convert import tensor as tensor
-from jmars.tensor.ops.random import numpy_random as random
-from jmars.tensor.ops.signal import fft as fft
+from jmars.tensor.ops import fft as fft
+from jmars.tensor.ops import numpy_random as random
+from jmars.tensor.ops.create import tensor as tensor
 from jmars.tensor.tensor import Tensor as Tensor
 from jmars.tensor.tensor import as_tensor as as_tensor
 from jmars.tensor.tensor_graph import TensorGraph as TensorGraph

@@ -102,7 +102,7 @@ class BlockView:
 
     Examples
     --------
-    >>> from jmars.tensor.ops.create.ranges import arange
+    >>> from jmars.tensor.ops.create import arange
     >>> blocks = arange(10, chunk_size=4).blocks
     >>> blocks.shape, blocks[1:].chunks, blocks[-1].fetch().tolist(), blocks[[2, 0]].fetch().tolist()
     ((3,), ((4, 2),), [8, 9], [8, 9, 0, 1, 2, 3])
@@ -203,7 +203,7 @@ def compute(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
 
     Examples
     --------
-    >>> from jmars.tensor.ops.create.ranges import arange
+    >>> from jmars.tensor.ops.create import arange
     >>> [int(value) for value in compute(arange(6).sum(), 7)]
     [15, 7]
     """
@@ -233,7 +233,7 @@ def coarsen(reduction: Callable[..., Any], x: Any, axes: Mapping[int, int], trim
 
     Examples
     --------
-    >>> from jmars.tensor.ops.create.ranges import arange
+    >>> from jmars.tensor.ops.create import arange
     >>> coarsen(np.sum, arange(6, chunk_size=4), {0: 2}).fetch().tolist()
     [1, 5, 9]
     """

@@ -16,7 +16,7 @@ import numpy as np
 
 from jmars.tensor import linalg as _linalg
 from jmars.tensor.methods import TensorMethods
-from jmars.tensor.ops.signal import fft
+from jmars.tensor.ops import fft
 from jmars.tensor.protocols import FUNCTIONS
 
 __all__ = ["argsort", "broadcast_arrays", "clip", "fft", "linalg", "meshgrid", "sort"]

@@ -495,7 +495,7 @@ class MemoryFlags:
 
     Examples
     --------
-    >>> from jmars.tensor.ops.create.constants import ones
+    >>> from jmars.tensor.ops.constants import ones
     >>> x = ones((2, 3))
     >>> x.flags.c_contiguous, x.T.flags["F"], x[0].flags.owndata, x.flags.writeable
     (True, True, False, True)

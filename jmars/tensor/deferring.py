@@ -35,8 +35,8 @@ from jmars.tensor.operand import (
     new_data,
     values_forbidden,
 )
-from jmars.tensor.ops.chunks.rechunk import rechunked
-from jmars.tensor.ops.elementwise.ufuncs import UFUNCS
+from jmars.tensor.ops.chunks import rechunked
+from jmars.tensor.ops.ufuncs import UFUNCS
 from jmars.tensor.protocols import FUNCTIONS, set_call_hook
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_graph import Dynamic, TensorGraph, fragment, new_group, placeholders

@@ -44,11 +44,9 @@ from jmars.tensor.engine import get_engine
 from jmars.tensor.from_array import array_limit
 from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.operand import Operand, Splits, TensorMeta, check_dtype, new_data
-from jmars.tensor.ops.blockwise.map_blocks import pickled, unpickled
-from jmars.tensor.ops.chunks.rechunk import rechunk
-from jmars.tensor.ops.chunks.tiling import add_by_class, chunk_classes, chunk_starts
-from jmars.tensor.ops.io.from_blocks import from_blocks
-from jmars.tensor.ops.io.npy import Layout, LoadNpy, create_npy, fill, load_at, read_header, write_file
+from jmars.tensor.ops.chunks import add_by_class, chunk_classes, chunk_starts, rechunk
+from jmars.tensor.ops.map_blocks import pickled, unpickled
+from jmars.tensor.ops.npy import Layout, LoadNpy, create_npy, fill, from_blocks, load_at, read_header, write_file
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import ChunkSize, chunk_bytes, decide_splits, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -121,7 +119,7 @@ def to_blocks(x: Any, function: Callable[[tuple[slice, ...], Array], Any], name:
     Examples
     --------
     >>> import tempfile, numpy as np
-    >>> from jmars.tensor.ops.create.ranges import arange
+    >>> from jmars.tensor.ops.create import arange
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     to_blocks(arange(4, chunk_size=2), lambda at, block: np.save(f"{folder}/{at[0].start}", block))
     ...     np.load(f"{folder}/2.npy").tolist()

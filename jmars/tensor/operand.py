@@ -1,14 +1,14 @@
 """`TensorData`, a node of the tensor graph, and `Operand`, which computes a node from other nodes.
 
-The functions of tensor/ops make operands, tensor_graph.py collects them, and optimize/passes.py tiles them. What a node
-carries follows: the line of the user's code that made the operand (`SourceLine`), for the view, errors and warnings;
-what the user asks for it (`annotate`); dtypes, by asking NumPy, so that NumPy's rules are not repeated here.
+The functions of tensor/ops make operands, tensor_graph.py collects them, and optimize/passes.py tiles them. A node
+carries the line of the user's code that made the operand (`SourceLine`), for the view, errors and warnings, the user's
+wishes (`annotate`), and a dtype, asked of NumPy, so that NumPy's rules are not repeated here.
 
 Operands with different annotations are never fused, merged or drawn again within each other. A length that only a run
-can tell, as that of `x[x > 0]`, is an `Unknown`, which stands in `shape` and `chunks` in place of an int. Its value is
-NaN, as in Dask, so that arithmetic with an unknown length gives NaN or an error, never a wrong number. Two `Unknown`s
-are equal if they have the same `Origin`: then the lengths are the same. After a job the client's `Origin` holds the
-reported lengths.
+can tell, as that of `x[x > 0]`, is an `Unknown`, in `shape` and `chunks` in place of an int. The value is NaN, as in
+Dask, so that arithmetic with an unknown length gives NaN or an error, never a wrong number. Two `Unknown`s are equal if
+they have the same `Origin`: then the lengths are the same. After a job the client's `Origin` holds the reported
+lengths.
 Source: docs/explanation/seeds.md, "Chunk graph"; `expect_worker`, `gpu` and `SchedulingHint.fuseable` of Mars's
 operands; `dask.annotate`; NEP 50 (Python scalars are weak).
 """
@@ -388,7 +388,7 @@ class Operand:
 
     Examples
     --------
-    `tensor/ops/create/constants.py` holds the simplest operands.
+    `tensor/ops/constants.py` holds the simplest operands.
     """
 
     name: ClassVar[str] = "operand"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from jmars.tensor.numpy_modules import NumPyModule, as_values
-from jmars.tensor.ops.signal.polynomials import numpys_value, polyfit
+from jmars.tensor.ops.signal import numpys_value, polyfit
 from jmars.tensor.protocols import FUNCTIONS
 from jmars.tensor.tensor import Tensor, as_tensor
 

@@ -39,7 +39,7 @@ from jmars.kernels.program import Call, ChunkType, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import get_engine
 from jmars.tensor.operand import Operand, Origin, SourceLine, TensorData, TensorMeta, Unknown, check_dtype, new_data
-from jmars.tensor.ops.blockwise.map_blocks import FunctionPickler, pickled, unpickled
+from jmars.tensor.ops.map_blocks import FunctionPickler, pickled, unpickled
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.units import parse_bytes

@@ -16,7 +16,7 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.numpy_modules import as_values, with_values
-from jmars.tensor.ops.blockwise.map_blocks import map_blocks
+from jmars.tensor.ops.map_blocks import map_blocks
 from jmars.tensor.protocols import FUNCTIONS, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 

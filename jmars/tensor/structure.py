@@ -7,9 +7,9 @@ bindings, for which the scheduler keeps the plan.
 
 Lineage is what a client keeps of computed tensors, to compute lost chunks again. The cluster holds a value as long as
 its node lives in the client. If a computed node referred to the nodes of its inputs, it would keep all their values:
-each turn of `x = step(x)` would leave an array on the cluster that the user cannot name. So `detach` makes computed
+every turn of `x = step(x)` would leave an array on the cluster that the user cannot name. So `detach` makes computed
 nodes refer to lineage copies of the inputs: nodes with the same keys that keep no value alive. A node has one lineage
-copy, and the inputs of a copy are copies, so the lineage of all tensors costs one more node for each computed tensor.
+copy, and the inputs of a copy are copies, so the lineage of all tensors costs a further node for every computed tensor.
 Source: structural hashing (hash-consing), Ershov 1958; docs/decisions/0036-lineage-without-values.md; Zaharia et al.
 2012, "Resilient Distributed Datasets".
 """
@@ -139,7 +139,7 @@ def digest(
 
     Examples
     --------
-    >>> from jmars.tensor.ops.create.constants import ones
+    >>> from jmars.tensor.ops.constants import ones
     >>> first, second, other = (TensorGraph.of([(ones(4) + number).data]) for number in (1, 1, 2))
     >>> digest_of(first, {}) == digest_of(second, {}), digest_of(first, {}) == digest_of(other, {})
     (True, False)
@@ -291,7 +291,7 @@ def detach(data: Sequence[TensorData]) -> None:
 
     Examples
     --------
-    >>> from jmars.tensor.ops.create.constants import ones
+    >>> from jmars.tensor.ops.constants import ones
     >>> x = ones(4) + 1
     >>> y = x * 2
     >>> detach([y.data])

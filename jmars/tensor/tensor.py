@@ -203,7 +203,7 @@ class Tensor(TensorMethods, TensorOperators):
 
     Examples
     --------
-    >>> from jmars.tensor.ops.create.constants import ones
+    >>> from jmars.tensor.ops.constants import ones
     >>> x = ones((4, 6), chunk_size=(2, 3))
     >>> x.shape, x.dtype, x.chunks
     ((4, 6), dtype('float64'), ((2, 2), (3, 3)))
@@ -665,7 +665,7 @@ class ndarray(np.ndarray[Any, Any], metaclass=StandIn):  # NumPy's spelling
 
     Examples
     --------
-    >>> from jmars.tensor.ops.create.constants import ones
+    >>> from jmars.tensor.ops.constants import ones
     >>> isinstance(ones(3), ndarray), isinstance(np.ones(3), ndarray), isinstance(ones(3).sum(), ndarray)
     (True, True, False)
     """

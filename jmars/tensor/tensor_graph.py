@@ -139,7 +139,7 @@ class TensorGraph:
 
     Examples
     --------
-    >>> from jmars.tensor.ops.create.constants import ones
+    >>> from jmars.tensor.ops.constants import ones
     >>> graph = TensorGraph.of([(ones(4) + 1).data])
     >>> [op.label for op in graph.operands], graph.inputs, graph.results
     (['ones', 'add'], [(), (0,)], [1])

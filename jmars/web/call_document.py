@@ -28,8 +28,8 @@ import numpy as np
 
 from jmars.errors import GraphError, text_of
 from jmars.tensor.operand import SourceLine, TensorData, Unknown
-from jmars.tensor.ops.random.distributions import DISTRIBUTIONS, VECTORS
-from jmars.tensor.ops.random.generator import Generator
+from jmars.tensor.ops.random_generator import Generator
+from jmars.tensor.ops.random_streams import DISTRIBUTIONS, VECTORS
 from jmars.tensor.protocols import FUNCTIONS, call
 from jmars.tensor.tensor import Tensor
 
@@ -296,19 +296,15 @@ def _are_numbers(value: Any, count: int) -> bool:
 
 
 MODULES = set(
-    """attributes chunks.rechunk create.constants create.convert create.ranges elementwise.ufuncs index.boolean_mask
-    index.select index.delete index.getitem index.nonzero index.put index.setitem
-    linalg.decompositions linalg.matrix_products linalg.norms linalg.tensor_equations
-    reduce.covariance reduce.cumulative reduce.derived_reductions reduce.histograms
-    reduce.reduction shape.axes shape.concatenate shape.pad shape.repeat shape.reshape shape.resize
-    signal.fft signal.polynomials signal.calculus signal.convolution signal.windows
-    elementwise.bits index.flat_index sort.quantiles sort.sort sort.unique""".split()  # noqa: SIM905
+    """attributes chunks constants create decompositions fft getitem matrix_products quantiles reduction resize select
+    setitem shape signal sort statistics ufuncs unique""".split()  # noqa: SIM905
 )
 _EXCLUDED = {  # of those modules
     "from_dlpack", "fromfunction", "piecewise",  # they take a function or an object
     "copyto", "put", "putmask", "place", "fill_diagonal", "put_along_axis",  # they write into an array
     "asarray_chkfinite",  # it computes at once
     "array2string", "array_str", "array_repr", "shares_memory", "may_share_memory", "poly1d",  # they give no array
+    "roll", "topk", "method.arange_datetimes",  # not allowed so far
     "method.pow", "method.cast_and_broadcast", "method.reduce",  # other names of power, or inner ones
 }  # fmt: skip
 _RANDOM = "random.default_rng."

@@ -55,19 +55,29 @@ from jmars.tensor.operand import (
     axis_length,
     check_dtype,
 )
-from jmars.tensor.ops.blockwise import blockwise, map_blocks, sliding_windows
-from jmars.tensor.ops.chunks import rechunk
-from jmars.tensor.ops.create import ranges
-from jmars.tensor.ops.elementwise import formula
-from jmars.tensor.ops.index import basic_indexing, boolean_mask, delete, exchange, scatter, setitem, take
-from jmars.tensor.ops.linalg import contraction
-from jmars.tensor.ops.random import draws, permutation, tensor_parameters
-from jmars.tensor.ops.random.distributions import DISTRIBUTIONS
-from jmars.tensor.ops.random.streams import Stream
-from jmars.tensor.ops.reduce import cumulative, reduction
-from jmars.tensor.ops.shape import axes, concatenate, repeat, resize
-from jmars.tensor.ops.signal import fft
-from jmars.tensor.ops.sort import sample_sort, unique, unique_axis
+from jmars.tensor.ops import (
+    apply,
+    blockwise,
+    chunks,
+    create,
+    fft,
+    formula,
+    getitem,
+    indexing,
+    map_blocks,
+    matrix_operands,
+    random_draws,
+    random_generator,
+    random_streams,
+    reduction,
+    resize,
+    select,
+    setitem,
+    shape,
+    sort,
+    unique,
+)
+from jmars.tensor.ops.random_streams import DISTRIBUTIONS, Stream
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import LinkedGraph
 from jmars.web.call_document import LIMITS, MODULES, NAME, DocumentError, DocumentLimits, find_function
@@ -89,13 +99,13 @@ _MAPPED = (
 KINDS: dict[str, type[Operand]] = {
     kind.__name__: kind
     for kind in (
-        axes.Reshape, axes.Transpose, blockwise.Blockwise, contraction.Contraction, cumulative.Scan, Deferred,
-        formula.ElementwiseOperand, concatenate.Concatenate, boolean_mask.MaskSelection, boolean_mask.MaskAssignment,
-        draws.Doubles, draws.Draws, tensor_parameters.TensorParameterDraws, permutation.Permutation, ranges.Range,
-        rechunk.Rechunk, reduction.Reduction, sample_sort.SampleSort, sample_sort.MergeParts, basic_indexing.Slice,
-        take.Take, unique.UniqueField, unique.UniqueInverse, unique.UniqueElements, unique_axis.UniqueSlices,
-        unique_axis.UniqueSlicesField, scatter.SetPositions, setitem.SetSlice, fft.FourierTransform, FunctionOutput,
-        sliding_windows.SlidingWindows, exchange.TakeByTensor, exchange.ScatterByTensor, repeat.Repeat, delete.Delete,
+        shape.Reshape, shape.Transpose, blockwise.Blockwise, matrix_operands.Contraction, reduction.Scan, Deferred,
+        formula.ElementwiseOperand, shape.Concatenate, getitem.MaskSelection, getitem.MaskAssignment,
+        random_draws.Doubles, random_draws.Draws, random_generator.TensorParameterDraws, random_streams.Permutation,
+        create.Range, chunks.Rechunk, reduction.Reduction, sort.SampleSort, sort.MergeParts, indexing.Slice,
+        indexing.Take, unique.UniqueField, unique.UniqueInverse, unique.UniqueElements, unique.UniqueSlices,
+        unique.UniqueSlicesField, setitem.SetPositions, setitem.SetSlice, fft.FourierTransform, FunctionOutput,
+        apply.SlidingWindows, indexing.TakeByTensor, indexing.ScatterByTensor, resize.Repeat, select.Delete,
         resize.Insert,
     )
 }  # fmt: skip
@@ -579,7 +589,8 @@ def _functions(name: str) -> Callable[..., Any] | None:
     """Looks up a function of ours in an allowed module, or an allowed NumPy function."""
     module, _, own = name.partition(":")
     found: Any = None
-    if module.startswith("jmars.tensor.ops.") and module.removeprefix("jmars.tensor.ops.") in MODULES | _INNER:
+    file = module.removeprefix("jmars.tensor.ops.")
+    if module.startswith("jmars.tensor.ops.") and file in MODULES | _INNER and own not in STAYING.get(file, ()):
         found = vars(sys.modules[module]).get(own) if module in sys.modules else None
         if not inspect.isfunction(found) or found.__module__ != module or not _is_plain(found):
             found = None
@@ -597,10 +608,25 @@ def _is_plain(function: Callable[..., Any]) -> bool:
     return not function.__name__.startswith("__") and not taken & {"function", "func", "funclist", "theirs"}
 
 
-_INNER = {  # of ours, behind those of MODULES
-    "sort.sample_sort", "chunks.tiling", "chunks.unknown_chunks", "index.take", "index.delete", "index.exchange",
-    "index.basic_indexing", "random.draws",
-}  # fmt: skip
+_INNER = {"indexing", "random_draws"}  # of ours, behind those of MODULES
+STAYING = {  # functions of those modules that do not travel
+    file: frozenset(names.split())
+    for file, names in {
+        "chunks": "_are_slivers _parts _piece_bounds _segments assemble_with_slivers copy_slice has_rows join_pieces "
+        "local_slice overlaps part_step shuffle split_pieces view_slice",
+        "create": "_kind_of_range _moment _offer_datetime_function _ticks arange_datetimes",
+        "getitem": "selected_rows",
+        "quantiles": "_by_sorting _quantile_block candidate_ranges count_ranges expected_nbytes find_quantiles "
+        "interpolate_pairs quantiles reduced_axes_last sample weighted_quantiles",
+        "reduction": "apply_initial apply_where divide_by_count element_count is_mask moment warn_where",
+        "setitem": "_set_positions is_exchanged match_ndim ravelled scatter set_by_arrays",
+        "shape": "roll",
+        "sort": "_topk_of_chunks largest_elements topk",
+        "statistics": "_doane_width _stone_width _width number_of_bins",
+        "ufuncs": "_check_names checked_mask",
+        "unique": "_unknown_bytes find_unique_slices unique_slices unpack_slices_field",
+    }.items()
+}
 
 
 @cache

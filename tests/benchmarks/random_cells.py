@@ -18,9 +18,8 @@ import numpy as np
 
 from jmars.kernels.blocks import BLOCK_SIZE
 from jmars.kernels.program import ChunkType
-from jmars.tensor.ops.random.cells import Cells
-from jmars.tensor.ops.random.draws import open_draws
-from jmars.tensor.ops.random.streams import Stream
+from jmars.tensor.ops.random_draws import open_draws
+from jmars.tensor.ops.random_streams import Cells, Stream
 
 Shape = tuple[int, ...]
 CHUNKS: list[tuple[Shape, Shape, Shape]] = [  # the array, the chunk, where it begins

@@ -11,7 +11,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.errors import ExecutionError, JobCancelledError
-from jmars.tensor.ops.sort.sample_sort import sort_long_axis
+from jmars.tensor.ops.sort import sort_long_axis
 
 
 def raising(block):

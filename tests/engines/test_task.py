@@ -19,7 +19,7 @@ from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.model.messages import JobTable
 from jmars.optimize import compile_graph
 from jmars.processes.vitals import Meter
-from jmars.tensor.ops.shape.axes import copy_reshaped
+from jmars.tensor.ops.shape import copy_reshaped
 from jmars.tensor.tensor_graph import TensorGraph
 
 Array = np.ndarray[Any, Any]

@@ -14,7 +14,7 @@ from jmars.kernels.numpy_backend import numexpr_text
 from jmars.kernels.operations import FORMULAS, OPERATIONS, ULPS
 from jmars.kernels.program import Elementwise, Program, program_text, single
 from jmars.kernels.routines import llvm_there
-from jmars.tensor.ops.elementwise.formula import Formula, FormulaValue
+from jmars.tensor.ops.formula import Formula, FormulaValue
 from jmars.tensor.tensor import as_tensor
 
 HOSTILE = {

@@ -15,8 +15,8 @@ from jmars.kernels.numpy_backend import numexpr_there
 from jmars.kernels.program import Call, ChunkType, Elementwise, Program, Reduce, single
 from jmars.kernels.reducers import UfuncReducer
 from jmars.kernels.routines import llvm_there
-from jmars.tensor.ops.chunks.unknown_chunks import run_expression, run_reduction
-from jmars.tensor.ops.index.boolean_mask import copy_masked
+from jmars.tensor.ops.chunks import run_expression, run_reduction
+from jmars.tensor.ops.getitem import copy_masked
 
 F8 = np.dtype("f8")
 ALL = sum(BITS.values())

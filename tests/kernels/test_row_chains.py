@@ -13,7 +13,7 @@ from jmars.kernels.expression import Expression, Node
 from jmars.kernels.fusing import lifetimes
 from jmars.kernels.program import Call, Elementwise, Reduce, single
 from jmars.kernels.reducers import UfuncReducer
-from jmars.tensor.ops.signal.fft import transform_block
+from jmars.tensor.ops.fft import transform_block
 
 F8, C16 = np.dtype("f8"), np.dtype("c16")
 

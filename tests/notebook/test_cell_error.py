@@ -85,9 +85,9 @@ def test_what_the_user_caught_is_shown_above_what_came_of_it(ran):
 
 @pytest.mark.usefixtures("only_jobs")
 def test_a_fault_of_ours_is_shown_with_every_frame(ran, monkeypatch):
-    monkeypatch.setattr("jmars.tensor.ops.create.constants.decide_splits", lambda *_, **__: None.splits)
+    monkeypatch.setattr("jmars.tensor.ops.constants.decide_splits", lambda *_, **__: None.splits)
     text = ran("np.ones(3)").text
-    assert "jmars/tensor/ops/create/constants.py" in text
+    assert "jmars/tensor/ops/constants.py" in text
     assert "AttributeError: 'NoneType' object has no attribute 'splits'" in text
 
 

@@ -11,7 +11,7 @@ from jmars.kernels.program import Call, Generate, single
 from jmars.optimize import compile_graph
 from jmars.optimize.rematerialise import generation_seconds
 from jmars.tensor.engine import current_engine, set_engine
-from jmars.tensor.ops.create.ranges import open_arange
+from jmars.tensor.ops.create import open_arange
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.optimize.examples import labels
 from tests.tensor import engine

@@ -9,7 +9,7 @@ from jmars.plan import assign_bfs_v1, initial_v1, make_plan, shares, statistics
 from jmars.scheduler.prepare import prepare
 from jmars.switches import checked
 from jmars.tensor import Tensor
-from jmars.tensor.ops.chunks.shuffle import shuffle
+from jmars.tensor.ops.chunks import shuffle
 from jmars.tensor.structure import canonical
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.graph.examples import tree

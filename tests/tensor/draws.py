@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jmars.tensor.ops.random.distributions import DISTRIBUTIONS, VECTORS
+from jmars.tensor.ops.random_streams import DISTRIBUTIONS, VECTORS
 
 ARGUMENTS = {
     "beta": (2.0, 3.0), "binomial": (10, 0.3), "chisquare": (3.0,), "f": (3.0, 4.0), "gamma": (2.0,),

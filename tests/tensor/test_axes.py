@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.tensor.ops.shape.axes import permute
+from jmars.tensor.ops.shape import permute
 from tests.tensor.cut import cut_arrays, same
 
 

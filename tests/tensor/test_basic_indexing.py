@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.optimize.passes import prune
-from jmars.tensor.ops.chunks.parts import local_slice
-from jmars.tensor.ops.index.basic_indexing import axis_slices
+from jmars.tensor.ops.chunks import local_slice
+from jmars.tensor.ops.indexing import axis_slices
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import basic_indices, cut_arrays, same, slices, splits
 from tests.tensor.engine import tiled

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.tensor.ops.linalg import blocked_cholesky, decompositions
+from jmars.tensor.ops import decompositions, matrix_operands
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.engine import tiled
 
@@ -15,9 +15,9 @@ from tests.tensor.engine import tiled
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiles of small matrices, cut again into leaves of a few rows and strips of two."""
     monkeypatch.setattr(decompositions, "SMALLEST", 1)
-    monkeypatch.setattr(blocked_cholesky, "SMALLEST_TILE", 4)
+    monkeypatch.setattr(matrix_operands, "SMALLEST_TILE", 4)
     for name, rows in (("FACTOR_LEAF", 3), ("SOLVE_LEAF", 2), ("STRIP", 2)):
-        monkeypatch.setattr(blocked_cholesky, name, rows)
+        monkeypatch.setattr(matrix_operands, name, rows)
 
 
 def positive(n: int, dtype: str) -> np.ndarray:
@@ -58,7 +58,7 @@ def test_a_matrix_that_is_not_positive_definite_is_numpys_error(small: None) -> 
 def test_large_matrices_have_tiles_and_small_ones_do_not() -> None:
     large, little = mt.ones((1100, 1100), chunk_size=-1), mt.ones((1000, 1000), chunk_size=500)
     cut = np.linalg.cholesky(large).chunks
-    assert cut[0] == cut[1] and len(cut[0]) == 5 and max(cut[0]) <= blocked_cholesky.SMALLEST_TILE
+    assert cut[0] == cut[1] and len(cut[0]) == 5 and max(cut[0]) <= matrix_operands.SMALLEST_TILE
     assert np.linalg.cholesky(little).chunks == ((1000,),) * 2
     graph = tiled(TensorGraph.of([np.linalg.cholesky(mt.ones((4096, 4096), chunk_size=1024)).data]))
     tiles = 4
@@ -73,5 +73,5 @@ def test_a_tile_reads_nothing_that_it_did_not_write(small: None, n: int, upper: 
     a = positive(n, "f8")
     out = np.full((n, n), 0x7FF0000000000001).view("f8")  # signalling: whatever computes with one is invalid
     with np.errstate(all="raise"):
-        blocked_cholesky._factor(out, [np.triu(a) if upper else np.tril(a)], (upper,), None)
+        matrix_operands._factor(out, [np.triu(a) if upper else np.tril(a)], (upper,), None)
     np.testing.assert_allclose(out, np.linalg.cholesky(a, upper=upper), atol=1e-12)

@@ -10,8 +10,8 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
-from jmars.tensor.closures import closure_error
 from jmars.tensor.engine import with_placeholders
+from jmars.tensor.ops.map_blocks import closure_error
 
 mean = mt.ones(3).mean()
 plain = 2.0

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
-from jmars.tensor.ops.linalg import decompositions
+from jmars.tensor.ops import decompositions
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import cut, same
 from tests.tensor.engine import tiled

@@ -9,7 +9,7 @@ import pytest
 
 import jmars.tensor as jt
 from jmars.errors import UnsupportedError
-from jmars.tensor.ops.elementwise.ufuncs import UFUNCS
+from jmars.tensor.ops.ufuncs import UFUNCS
 from jmars.tensor.tensor import Tensor
 from tests.cases import case, numpy_before
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.tensor.engine import current_engine, set_engine
-from jmars.tensor.ops.index import exchange
-from jmars.tensor.ops.index.exchange import JoinLines, TakeFew, scatter_by_tensor, take_by_tensor
+from jmars.tensor.ops import indexing
+from jmars.tensor.ops.indexing import JoinLines, TakeFew, scatter_by_tensor, take_by_tensor
 from tests.tensor.cut import splits
 from tests.tensor.engine import OneByOne
 
@@ -45,8 +45,8 @@ def test_take_by_a_tensor_of_positions_equals_numpy(case):
     x, cut, at, at_cut, axis = case
     before = current_engine()
     set_engine(OneByOne(limit=64))
-    for held in (0, exchange.HELD):
-        with mock.patch.object(exchange, "HELD", held):
+    for held in (0, indexing.HELD):
+        with mock.patch.object(indexing, "HELD", held):
             ours = take_by_tensor(mt.tensor(x, chunks=cut), mt.tensor(at, chunks=(at_cut,)) + 0, axis)
         found = ours.fetch()
         assert found.dtype == x.dtype and np.array_equal(found, np.take(x, at, axis))
@@ -99,7 +99,7 @@ def test_positions_of_few_chunks_read_these_and_others_are_exchanged(small):
 
 def test_many_positions_of_one_chunk_are_served_in_groups(small):
     x, at = np.arange(24.0), np.r_[np.full(50, 3), np.arange(24)]
-    with mock.patch.object(exchange, "HELD", 0):
+    with mock.patch.object(indexing, "HELD", 0):
         ours = take_by_tensor(mt.tensor(x, chunk_size=4), mt.tensor(at, chunk_size=4), 0)
     assert ours.fetch().tolist() == x[at].tolist()
     assert max(chunk.nbytes for chunks in small.chunks.values() for chunk in chunks.values()) <= 2 * 20 * 8

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.tensor.engine import current_engine, set_engine
-from jmars.tensor.ops.signal.fft import FourierTransform, _largest_prime, _scratch
+from jmars.tensor.ops.fft import FourierTransform, _largest_prime, _scratch
 from tests.tensor.cut import cut, same, shapes
 from tests.tensor.engine import OneByOne
 

@@ -13,7 +13,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
-from jmars.tensor.ops.elementwise.python_objects import PythonObjects
+from jmars.tensor.ops.records_and_objects import PythonObjects
 from tests.cases import case
 from tests.tensor.engine import OneByOne
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.tensor.ops.linalg import contraction
-from jmars.tensor.ops.shape.axes import Transpose
+from jmars.tensor.ops import matrix_operands
+from jmars.tensor.ops.shape import Transpose
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import cut, same
 from tests.tensor.engine import tiled
@@ -94,7 +94,7 @@ def test_other_products_are_summed_in_a_tree(engine):
 
 
 def test_all_workers_share_a_fat_product(engine, monkeypatch):
-    monkeypatch.setattr(contraction, "LARGE_PRODUCT", 1000)
+    monkeypatch.setattr(matrix_operands, "LARGE_PRODUCT", 1000)
     engine.workers = 3
     a = np.arange(400.0).reshape(20, 20)
     product = mt.asarray(a) @ mt.asarray(a)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import ChunkSizeError, UnsupportedError
-from jmars.tensor.ops.blockwise.map_blocks import pickled, unpickled
+from jmars.tensor.ops.map_blocks import pickled, unpickled
 from tests.tensor.cut import cut_arrays, same
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.tensor.ops import ndenumerate
+from jmars.tensor.ops import nditer
 from tests.tensor.cut import cut, shapes
 
 
@@ -21,7 +21,7 @@ def test_each_element_with_its_place(shape, piece, data):
     )
     x = data.draw(cut(a))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ndenumerate, "PIECE", piece)
+        patch.setattr(nditer, "PIECE", piece)
         found = list(mt.ndenumerate(x))
     assert found == list(np.ndenumerate(a))
     assert [type(value) for _, value in found] == [type(value) for _, value in np.ndenumerate(a)]

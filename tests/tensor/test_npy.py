@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import jmars.tensor as mt
 from jmars.errors import StorageError, UnsupportedError
 from jmars.tensor.operand import new_data
-from jmars.tensor.ops.io.npy import LoadNpy, mapped_layout
+from jmars.tensor.ops.npy import LoadNpy, mapped_layout
 from tests.tensor.cut import cut_arrays, numbered, same, splits
 
 
@@ -40,7 +40,7 @@ def test_any_order_of_bytes_and_axes(tmp_path, dtype, order):
 
 
 def test_parts_read_in_blocks_and_pages_let_go(tmp_path, monkeypatch):
-    monkeypatch.setattr("jmars.tensor.ops.io.npy.DROP_BYTES", 1000)
+    monkeypatch.setattr("jmars.tensor.ops.npy.DROP_BYTES", 1000)
     array = np.random.default_rng(0).random((400, 300))
     np.save(tmp_path / "a.npy", array)
     x = mt.load(tmp_path / "a.npy", chunk_size=(400, 190))

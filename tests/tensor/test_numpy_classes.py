@@ -12,7 +12,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
-from jmars.tensor.ops.blockwise.map_blocks import pickled, unpickled
+from jmars.tensor.ops.map_blocks import pickled, unpickled
 from jmars.tensor.tensor import ndarray
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
-from jmars.tensor.ops.create.on_device import GpuFunction
+from jmars.tensor.ops.map_blocks import GpuFunction
 
 
 def gpu_of(x: Any) -> bool | None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.tensor.ops.blockwise.overlap import add_halos, halo_widths
+from jmars.tensor.ops.apply import add_halos, halo_widths
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import numbered, same
 from tests.tensor.engine import tiled

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.tensor.ops.signal.polynomials import poly1d
+from jmars.tensor.ops.signal import poly1d
 from jmars.tensor.polynomial import Polynomial
 from tests.tensor.cut import cut, same
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.tensor.engine import set_engine
-from jmars.tensor.ops.sort import quantile_selection
+from jmars.tensor.ops import quantiles
 from tests.cases import numpy_before
 from tests.tensor.cut import same
 from tests.tensor.engine import OneByOne
@@ -63,7 +63,7 @@ def test_quantiles_of_all_elements(kind, dtype, shape):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_range_that_is_missed_is_found_by_sorting(kind, monkeypatch):
-    monkeypatch.setattr(quantile_selection, "SIGMAS", 0.0)
+    monkeypatch.setattr(quantiles, "SIGMAS", 0.0)
     a, x, engine = long_one(kind, "f8", (900,))
     all_the_same(a, x)
     same(np.quantile(x, 0.37), np.quantile(a, 0.37))
@@ -98,20 +98,20 @@ def test_few_elements_are_brought_together_and_nothing_is_sorted():
     x = mt.asarray(a)
     same(np.percentile(x, [5, 50, 95]), np.percentile(a, [5, 50, 95]))
     assert len(engine.stages) == 1 + 1
-    drawn = quantile_selection.sample(out := np.empty(-(-n // 128)), [a], (128,), 3)
+    drawn = quantiles.sample(out := np.empty(-(-n // 128)), [a], (128,), 3)
     assert drawn is None and np.isin(out, a).all()
-    ranges = quantile_selection.candidate_ranges(out, (0.05, 0.5), quantile_selection.SIGMAS)
-    told = quantile_selection.count_ranges(None, [a, ranges], (), None)
+    ranges = quantiles.candidate_ranges(out, (0.05, 0.5), quantiles.SIGMAS)
+    told = quantiles.count_ranges(None, [a, ranges], (), None)
     assert told.nbytes < 0.4 * a.nbytes  # of so few elements; the longer the line, the less
 
 
 @pytest.mark.parametrize("n", [2**18, 2**20])
 def test_plans_expect_about_the_bytes_that_lie_within_the_ranges(n):
-    fractions, every = (0.05, 0.5, 0.95), quantile_selection.EVERY
+    fractions, every = (0.05, 0.5, 0.95), quantiles.EVERY
     line = np.random.default_rng(0).random(n)
     samples = np.empty(-(-n // every))
-    quantile_selection.sample(samples, [line], (every,), 0)
-    ranges = quantile_selection.candidate_ranges(samples, fractions, quantile_selection.SIGMAS)
-    written = quantile_selection.count_ranges(None, [line, ranges], (), None).nbytes
-    expected = quantile_selection.expected_nbytes(n * 8, len(fractions), len(samples))
+    quantiles.sample(samples, [line], (every,), 0)
+    ranges = quantiles.candidate_ranges(samples, fractions, quantiles.SIGMAS)
+    written = quantiles.count_ranges(None, [line, ranges], (), None).nbytes
+    expected = quantiles.expected_nbytes(n * 8, len(fractions), len(samples))
     assert written < expected < 2 * written

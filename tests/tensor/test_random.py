@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
 from jmars.tensor.engine import set_engine
-from jmars.tensor.ops.random.distributions import DISTRIBUTIONS, VECTORS
-from jmars.tensor.ops.random.generator import Generator
-from jmars.tensor.ops.random.numpy_random import RandomState
-from jmars.tensor.ops.random.streams import sample
+from jmars.tensor.ops.numpy_random import RandomState
+from jmars.tensor.ops.random_generator import Generator
+from jmars.tensor.ops.random_streams import DISTRIBUTIONS, VECTORS, sample
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import same, shapes, splits

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from jmars.kernels.program import ChunkType
 from jmars.native import backend, forced
-from jmars.tensor.ops.random.doubles import open_doubles
-from jmars.tensor.ops.random.streams import Stream
+from jmars.tensor.ops.random_streams import Stream, open_doubles
 
 pytestmark = pytest.mark.skipif(backend() != "c", reason="there is no compiled library")
 

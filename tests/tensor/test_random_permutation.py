@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.tensor.ops.random.generator import Generator
-from jmars.tensor.ops.random.numpy_random import RandomState
-from jmars.tensor.ops.random.permutation import permute
+from jmars.tensor.ops.numpy_random import RandomState
+from jmars.tensor.ops.random_generator import Generator
+from jmars.tensor.ops.random_streams import permute
 from tests.tensor.cut import same
 
 

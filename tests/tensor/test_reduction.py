@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import jmars.tensor as jt
 from jmars.config import config
 from jmars.errors import UnsupportedError
-from jmars.tensor.ops.reduce.reduction import Reduction
+from jmars.tensor.ops.reduction import Reduction
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.cases import case
 from tests.tensor.engine import tiled

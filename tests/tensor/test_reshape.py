@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.tensor.ops.shape import reshape as module
+from jmars.tensor.ops import shape as module
 from tests.tensor.cut import cut, numbered, same
 
 

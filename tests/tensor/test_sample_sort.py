@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.tensor.engine import set_engine
-from jmars.tensor.ops.sort.sample_sort import FINE, MergeParts, sort_long_axis, sorted_records
+from jmars.tensor.ops.sort import FINE, MergeParts, sort_long_axis, sorted_records
 from tests.tensor.cut import cut, same
 from tests.tensor.engine import OneByOne
 

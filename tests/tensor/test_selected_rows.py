@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jmars.tensor.ops.index import selected_rows as module
-from jmars.tensor.ops.index.selected_rows import selected_rows
+from jmars.tensor.ops import getitem as module
+from jmars.tensor.ops.getitem import selected_rows
 
 DTYPES = ["f8", "u1", "c16", "U3", "M8[s]", "i4,f8"]
 

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.tensor.ops.index import setitem as setitem_module
+from jmars.tensor.ops import setitem as setitem_module
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import basic_indices, cut, cut_arrays, same
 from tests.tensor.engine import tiled

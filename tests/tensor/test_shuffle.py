@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.tensor.ops.chunks.shuffle import join_pieces, shuffle
+from jmars.tensor.ops.chunks import join_pieces, shuffle
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import numbered, same, shapes, splits

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import jmars.tensor as mt
 from jmars.kernels.program import Call
 from jmars.optimize import compile_graph
-from jmars.tensor.ops.blockwise.blockwise import call_block
+from jmars.tensor.ops.blockwise import call_block
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import cut, same
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.optimize import compile_graph
-from jmars.tensor.ops.blockwise import sliding_windows
+from jmars.tensor.ops import apply
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor import engine as engines
 from tests.tensor.cut import cut, same
@@ -26,7 +26,7 @@ def way(request, engine, monkeypatch):
     """Runs chunk graphs with and without fusion, and cuts chunks of windows at 300 bytes."""
     if request.param != "tiled":
         monkeypatch.setattr(engines, "tiled", lambda graph: compile_graph(graph, {"fuse": request.param}).after)
-    monkeypatch.setattr(sliding_windows, "chunk_bytes", lambda: 300)
+    monkeypatch.setattr(apply, "chunk_bytes", lambda: 300)
 
 
 @given(st.data())
@@ -54,7 +54,7 @@ def test_reductions_and_slices_have_numpys_values(way, data):
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_sums_keep_numpys_bits(engine, monkeypatch, axis):
     monkeypatch.setattr(engines, "tiled", lambda graph: compile_graph(graph, {}).after)
-    monkeypatch.setattr(sliding_windows, "chunk_bytes", lambda: 2**17)
+    monkeypatch.setattr(apply, "chunk_bytes", lambda: 2**17)
     a = np.random.default_rng(1).random((20, 30, 40))
     x = mt.asarray(a, chunk_size=(11, 30, 40))
     np.testing.assert_array_equal(view(x, 9, axis).sum(-1).fetch(), view(a, 9, axis).sum(-1))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import jmars.tensor as mt
 from jmars.errors import ChunkSizeError
 from jmars.tensor.engine import set_engine
-from jmars.tensor.ops.create.constants import ones
+from jmars.tensor.ops.constants import ones
 from jmars.tensor.splits import common_splits, decide_splits, split_axis
 from tests.tensor.engine import OneByOne
 

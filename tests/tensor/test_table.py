@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
-from jmars.tensor.ops.passthrough import PASSED_THROUGH
+from jmars.tensor.ops.nditer import PASSED_THROUGH
 from jmars.tensor.protocols import FUNCTIONS
 from tests.tensor.engine import OneByOne
 from tests.tensor.table import BY_PROPERTY, CLOSE, ROWS

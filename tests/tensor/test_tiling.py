@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jmars.tensor.ops.chunks.tiling import boxes, chunk_classes, chunk_starts, corners
+from jmars.tensor.ops.chunks import boxes, chunk_classes, chunk_starts, corners
 from tests.tensor.cut import shapes
 
 

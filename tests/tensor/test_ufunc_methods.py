@@ -10,7 +10,7 @@ from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.tensor.ops.elementwise.ufuncs import UFUNCS
+from jmars.tensor.ops.ufuncs import UFUNCS
 from tests.tensor.cut import cut_arrays, same
 from tests.tensor.engine import OneByOne
 from tests.tensor.table.comparing import agree, arguments, outcome

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
 from jmars.tensor.engine import set_engine
-from jmars.tensor.ops.sort import unique as module
+from jmars.tensor.ops import unique as module
 from tests.tensor.cut import cut, cut_arrays, numbered, same, shapes
 from tests.tensor.engine import OneByOne
 from tests.tensor.test_sample_sort import KINDS

@@ -11,7 +11,7 @@ import jmars.tensor as mt
 from jmars.errors import UnsupportedError
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Annotation, annotate
-from jmars.tensor.ops.blockwise.map_blocks import MapBlocks, unpickled
+from jmars.tensor.ops.map_blocks import MapBlocks, unpickled
 from jmars.tensor.structure import digest_of
 from jmars.tensor.tensor_graph import TensorGraph
 from jmars.web.call_document import DocumentError
@@ -177,12 +177,12 @@ MAPPED = next(number for number, row in enumerate(GOOD["operands"]) if row["op"]
                 MAPPED,
                 "calls",
                 "function",
-                to={"function": "jmars.tensor.ops.blockwise.map_blocks:unpickled"},
+                to={"function": "jmars.tensor.ops.map_blocks:unpickled"},
             ),
             "no func",
         ),
         (
-            changed("operands", MAPPED, "calls", "function", to={"function": "jmars.tensor.ops.sort.sort:np"}),
+            changed("operands", MAPPED, "calls", "function", to={"function": "jmars.tensor.ops.sort:np"}),
             "no function",
         ),
         (changed("operands", MAPPED, "calls", "kwargs", to={"dict": [["called", "fromfile"]]}), "may not be called"),

@@ -34,17 +34,15 @@ from jmars.plan.profile import Profile
 from jmars.scheduler.ranking import SPARE, hungriest
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Length, Operand, Splits, TensorData, is_known
-from jmars.tensor.ops.chunks.rechunk import Rechunk, rechunked
-from jmars.tensor.ops.chunks.shuffle import ShuffleJoin
-from jmars.tensor.ops.create.ranges import Range
-from jmars.tensor.ops.elementwise.formula import ElementwiseOperand
-from jmars.tensor.ops.io.npy import LoadNpy
-from jmars.tensor.ops.linalg.contraction import Contraction, contract
-from jmars.tensor.ops.random.draws import Doubles, Draws
-from jmars.tensor.ops.random.permutation import Permutation
-from jmars.tensor.ops.reduce.cumulative import Scan
-from jmars.tensor.ops.reduce.reduction import Reduction
-from jmars.tensor.ops.shape.axes import Transpose, transpose
+from jmars.tensor.ops.chunks import Rechunk, ShuffleJoin, rechunked
+from jmars.tensor.ops.create import Range
+from jmars.tensor.ops.formula import ElementwiseOperand
+from jmars.tensor.ops.matrix_operands import Contraction, contract
+from jmars.tensor.ops.npy import LoadNpy
+from jmars.tensor.ops.random_draws import Doubles, Draws
+from jmars.tensor.ops.random_streams import Permutation
+from jmars.tensor.ops.reduction import Reduction, Scan
+from jmars.tensor.ops.shape import Transpose, transpose
 from jmars.tensor.splits import agreed_splits, split_axis
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import Dynamic, TensorGraph
@@ -145,7 +143,7 @@ def rechunk_sources(data: Sequence[TensorData], held: Container[str], chunk_size
 
     Examples
     --------
-    >>> from jmars.tensor.ops.create.constants import ones
+    >>> from jmars.tensor.ops.constants import ones
     >>> node = (ones(100, chunk_size=10) + 1).data
     >>> rechunk_sources([node], (), 400)[0].chunks
     ((50, 50),)

@@ -32,7 +32,7 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import get_engine
 from jmars.tensor.from_array import DuckArrayError, is_duck_array
 from jmars.tensor.operand import Operand, Origin, Splits, TensorData, TensorMeta, Unknown, new_data
-from jmars.tensor.ops.blockwise.map_blocks import pickled, unpickled
+from jmars.tensor.ops.map_blocks import pickled, unpickled
 from jmars.tensor.spawn import BYTES, packed, unpacked
 from jmars.tensor.splits import ChunkSize, chunk_bytes, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor

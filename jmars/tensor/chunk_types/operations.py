@@ -36,9 +36,9 @@ from jmars.tensor.chunk_types.duck_tensor import (
     sample_of,
 )
 from jmars.tensor.operand import Splits, TensorData
-from jmars.tensor.ops.chunks.rechunk import rechunked
-from jmars.tensor.ops.index.basic_indexing import AxisSlice, axis_slices
-from jmars.tensor.ops.index.getitem import Index
+from jmars.tensor.ops.chunks import rechunked
+from jmars.tensor.ops.getitem import Index
+from jmars.tensor.ops.indexing import AxisSlice, axis_slices
 from jmars.tensor.splits import common_splits, decide_splits
 from jmars.tensor.tensor import Tensor
 

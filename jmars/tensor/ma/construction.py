@@ -13,11 +13,10 @@ import numpy as np
 
 from jmars.tensor.ma.handle import MaskedTensor, data_of, fill_of, mask_of, whole_mask
 from jmars.tensor.ma.masked_ufuncs import combined_mask, masked_like
-from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
-from jmars.tensor.ops.written_values import converted
+from jmars.tensor.ops.arguments import converted, view
+from jmars.tensor.ops.ufuncs import astype, ufunc, where
 from jmars.tensor.protocols import FUNCTIONS, call, offers
 from jmars.tensor.splits import ChunkSize
-from jmars.tensor.steps import view
 from jmars.tensor.tensor import StandIn, Tensor, as_tensor
 
 nomask = np.ma.nomask

@@ -15,8 +15,8 @@ from jmars.tensor.ma.construction import array, asarray, filled, masked_where
 from jmars.tensor.ma.functions import compressed
 from jmars.tensor.ma.handle import MaskedTensor, data_of, mask_of, whole_mask
 from jmars.tensor.ma.masked_ufuncs import combined_mask
-from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc, where
-from jmars.tensor.ops.shape.reshape import ravel
+from jmars.tensor.ops.shape import ravel
+from jmars.tensor.ops.ufuncs import astype, ufunc, where
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 

@@ -16,12 +16,11 @@ from jmars.tensor.ma.construction import asarray, filled
 from jmars.tensor.ma.handle import MaskedTensor, data_of, fill_of, mask_of, whole_mask
 from jmars.tensor.ma.masked_ufuncs import combined_mask, masked_like, takes_out
 from jmars.tensor.operand import warn_user
-from jmars.tensor.ops.elementwise.ufuncs import astype, ufunc
-from jmars.tensor.ops.elementwise.ufuncs import where as choose_by
-from jmars.tensor.ops.elementwise.ufuncs import where as tensor_where
-from jmars.tensor.ops.shape.axes import broadcast_to
-from jmars.tensor.ops.shape.reshape import ravel as tensor_ravel
-from jmars.tensor.ops.shape.reshape import reshape
+from jmars.tensor.ops.shape import broadcast_to, reshape
+from jmars.tensor.ops.shape import ravel as tensor_ravel
+from jmars.tensor.ops.ufuncs import astype, ufunc
+from jmars.tensor.ops.ufuncs import where as choose_by
+from jmars.tensor.ops.ufuncs import where as tensor_where
 from jmars.tensor.protocols import FUNCTIONS, call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 

@@ -20,10 +20,10 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.ma.handle import MaskedTensor, data_of, fill_of, mask_of, whole_mask
-from jmars.tensor.ops.elementwise.ufuncs import UFUNCS, astype, ufunc, where
-from jmars.tensor.ops.index.setitem import is_element
-from jmars.tensor.ops.out_argument import write_out
-from jmars.tensor.ops.shape.axes import broadcast_to
+from jmars.tensor.ops.arguments import write_out
+from jmars.tensor.ops.setitem import is_element
+from jmars.tensor.ops.shape import broadcast_to
+from jmars.tensor.ops.ufuncs import UFUNCS, astype, ufunc, where
 from jmars.tensor.protocols import FUNCTIONS, call, find, offers, set_mask_hook
 from jmars.tensor.tensor import Tensor, as_tensor
 

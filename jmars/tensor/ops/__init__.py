@@ -1,101 +1,107 @@
-"""Operands and functions on tensors, a sub-folder per family. Importing this package fills the table of protocols.py.
+"""Operands and functions on tensors, a file per family. Importing this package fills the table of protocols.py.
 
 In reading order:
 
-- out_argument.py: the argument `out=`
-- written_values.py: values that are written into arrays
+- chunks.py: helpers for tiling, rechunking, shuffles, chunks of unknown length
+- arguments.py: `out=`, `like=`, `dtype=`, values that are written into arrays
 - attributes.py: shape, dtype and text of tensors
-- chunks: tiling helpers, rechunking, chunks of unknown length
-- elementwise: ufuncs and the operand that computes them
-- shape: axes, reshaping, joining, padding
-- index: reading and writing by index
-- create: arrays from shapes, ranges and values
-- blockwise: functions mapped over chunks
-- reduce: sums, means, extremes, running sums, histograms
-- sort: sorting, quantiles, distinct elements
-- linalg: products and decompositions of matrices
-- signal: Fourier transforms, convolution, polynomials
-- random: `np.random`
-- io: arrays read from and written to files
-- ndenumerate.py: iteration over elements
-- nditer.py: NumPy's loops over elements of several arrays
-- passthrough.py: NumPy functions of few elements
+- blockwise.py: functions of chunks at the same grid position
+- formula.py: elementwise expressions and the operand that computes them
+- ufuncs.py: the table of ufuncs, casts, `where`, `clip`
+- library_ufuncs.py: ufuncs of other libraries, as `scipy.special.erf`
+- records_and_objects.py: structured arrays, the results of `np.frompyfunc`
+- emath.py: functions that give complex numbers out of the range of the real function
+- map_blocks.py: `map_blocks`, functions along axes, values on GPUs
+- gufuncs.py: `apply_gufunc` and `vectorize`
+- apply.py: `apply_along_axis`, `map_overlap`, `sliding_window_view`
+- constants.py: `ones`, `zeros`, `full`
+- create.py: `asarray`, `arange`, `eye`, `meshgrid`, datetimes
+- indexing.py: operands for slices and positions
+- getitem.py: `x[index]`
+- setitem.py: `x[index] = value`
+- select.py: `select`, `choose`, `put`, `delete`, `nonzero`
+- shape.py: axes, `reshape`, joining, splitting, `roll`
+- resize.py: `repeat`, `pad`, `insert`, bits
+- reduction.py: sums, extremes, means, running sums
+- ufunc_methods.py: `np.add.reduce`, `accumulate`, `outer`, `at`
+- statistics.py: averages, NaN-aware reductions, covariance, histograms
+- sort.py: `sort`, `argsort`, `partition`, `topk`
+- unique.py: `unique`, `isin` and set operations
+- quantiles.py: `median`, `percentile`, `quantile`
+- matrix_operands.py: products and factors of matrices, chunk by chunk
+- matrix_products.py: `matmul`, `dot`, `einsum`, `kron`
+- decompositions.py: `qr`, `svd`, `inv`, `solve`, norms, eigenvalues
+- fft.py: `np.fft`
+- signal.py: interpolation, convolution, windows, polynomials
+- random_streams.py: random streams as data, cells, permutations
+- random_draws.py: operands that draw chunks
+- random_generator.py: `np.random.Generator`
+- numpy_random.py: the functions of `np.random`
+- npy.py: `.npy` files, arrays whose chunks a function reads
+- nditer.py: NumPy's loops over elements
 - control_flow.py: `cond` and `while_loop`
 """
 
-from jmars.tensor.ops import attributes, control_flow, ndenumerate, nditer, passthrough
-from jmars.tensor.ops.blockwise import apply, gufuncs, map_blocks
-from jmars.tensor.ops.create import constants, convert, datetimes, ranges
-from jmars.tensor.ops.elementwise import bits, complex_parts, emath, library_ufuncs, ufuncs
-from jmars.tensor.ops.index import boolean_mask, delete, flat_index, getitem, nonzero, put, select, setitem
-from jmars.tensor.ops.io import from_blocks, npy
-from jmars.tensor.ops.linalg import decompositions, matrix_products, norms, tensor_equations
-from jmars.tensor.ops.random import numpy_random
-from jmars.tensor.ops.reduce import (
-    covariance,
-    cumulative,
-    derived_reductions,
-    histograms,
+from jmars.tensor.ops import (
+    apply,
+    attributes,
+    constants,
+    control_flow,
+    create,
+    decompositions,
+    emath,
+    fft,
+    formula,
+    getitem,
+    gufuncs,
+    library_ufuncs,
+    map_blocks,
+    matrix_products,
+    nditer,
+    npy,
+    numpy_random,
+    quantiles,
     reduction,
+    resize,
+    select,
+    setitem,
+    shape,
+    signal,
+    sort,
+    statistics,
     ufunc_methods,
+    ufuncs,
+    unique,
 )
-from jmars.tensor.ops.shape import axes, concatenate, pad, repeat, reshape, resize, roll
-from jmars.tensor.ops.signal import calculus, convolution, fft, polynomials, windows
-from jmars.tensor.ops.sort import quantiles, sort, topk, unique
 
 __all__ = [
     "apply",
     "attributes",
-    "axes",
-    "bits",
-    "boolean_mask",
-    "calculus",
-    "complex_parts",
-    "concatenate",
     "constants",
     "control_flow",
-    "convert",
-    "convolution",
-    "covariance",
-    "cumulative",
-    "datetimes",
+    "create",
     "decompositions",
-    "delete",
-    "derived_reductions",
     "emath",
     "fft",
-    "flat_index",
-    "from_blocks",
+    "formula",
     "getitem",
     "gufuncs",
-    "histograms",
     "library_ufuncs",
     "map_blocks",
     "matrix_products",
-    "ndenumerate",
     "nditer",
-    "nonzero",
-    "norms",
     "npy",
     "numpy_random",
-    "pad",
-    "passthrough",
-    "polynomials",
-    "put",
     "quantiles",
-    "ranges",
     "reduction",
-    "repeat",
-    "reshape",
     "resize",
-    "roll",
     "select",
     "setitem",
+    "shape",
+    "signal",
     "sort",
-    "tensor_equations",
-    "topk",
+    "statistics",
     "ufunc_methods",
     "ufuncs",
     "unique",
-    "windows",
 ]

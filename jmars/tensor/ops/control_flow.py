@@ -17,9 +17,9 @@ from jmars.errors import ExecutionError
 from jmars.model.record import record
 from jmars.tensor.engine import with_placeholders
 from jmars.tensor.operand import Origin, Splits, TensorData, TensorMeta, axis_length, check_dtype, is_known, new_data
-from jmars.tensor.ops.chunks.rechunk import rechunked
-from jmars.tensor.ops.elementwise.ufuncs import astype
-from jmars.tensor.ops.shape.reshape import reshape
+from jmars.tensor.ops.chunks import rechunked
+from jmars.tensor.ops.shape import reshape
+from jmars.tensor.ops.ufuncs import astype
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_graph import Dynamic, Placeholder, TensorGraph, fragment, new_group, placeholders
@@ -55,7 +55,7 @@ def cond(pred: Any, true: Any, false: Any, operands: Sequence[Any] = ()) -> Any:
 
     Examples
     --------
-    >>> from jmars.tensor.ops.create.ranges import arange
+    >>> from jmars.tensor.ops.create import arange
     >>> x = arange(6, chunk_size=3)
     >>> cond(x.sum() > 10, lambda: x * 2, lambda: x - 100).fetch().tolist()
     [0, 2, 4, 6, 8, 10]
@@ -148,7 +148,7 @@ def while_loop(cond: Callable[..., Any], body: Callable[..., Any], init: Any, ma
 
     Examples
     --------
-    >>> from jmars.tensor.ops.create.ranges import arange
+    >>> from jmars.tensor.ops.create import arange
     >>> x = arange(1, 5, chunk_size=2)
     >>> while_loop(lambda v: v.max() < 100, lambda v: v * 2, x).fetch().tolist()
     [32, 64, 96, 128]

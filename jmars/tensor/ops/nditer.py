@@ -1,4 +1,9 @@
-"""`np.nditer` and `np.broadcast` of tensors: NumPy's loops over elements, fetched when the loop begins."""
+"""`np.nditer` and `np.broadcast` of tensors: NumPy's loops over elements, fetched when the loop begins.
+
+Iterates over the elements of a tensor: `ndenumerate`. Elements are fetched in pieces of `PIECE` bytes.
+
+NumPy's functions of few elements, called on values, and functions that read attributes alone.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +16,20 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.buffers import layout_of
-from jmars.tensor.numpy_modules import as_values
-from jmars.tensor.protocols import FUNCTIONS
-from jmars.tensor.tensor import StandIn, Tensor
+from jmars.tensor.numpy_modules import as_values, with_values
+from jmars.tensor.protocols import FUNCTIONS, offers
+from jmars.tensor.tensor import StandIn, Tensor, as_tensor
 
-__all__ = ["broadcast", "nditer"]
+__all__ = [
+    "PASSED_THROUGH",
+    "broadcast",
+    "diag_indices_from",
+    "isfortran",
+    "ndenumerate",
+    "nditer",
+    "tril_indices_from",
+    "triu_indices_from",
+]
 
 _WRITES = frozenset({"readwrite", "writeonly"})
 
@@ -288,7 +302,7 @@ class broadcast(metaclass=StandIn):  # NumPy's spelling
 
     Examples
     --------
-    >>> from jmars.tensor.ops.create.constants import ones
+    >>> from jmars.tensor.ops.constants import ones
     >>> broadcast(ones((3, 1)), ones(4)).shape
     (3, 4)
     """
@@ -307,3 +321,70 @@ def _has_tensors(values: Any) -> bool:
 
 
 FUNCTIONS |= {"nditer": nditer, "broadcast": broadcast}
+
+
+PIECE = 16 * 2**20  # bytes that are fetched at a time
+
+
+@offers("ndenumerate")
+def ndenumerate(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
+    """`np.ndenumerate`: index and value of each element, in C order; computes when the first element is read.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create import arange
+    >>> [(place, int(value)) for place, value in ndenumerate(arange(4, chunk_size=3).reshape(2, 2))]
+    [((0, 0), 0), ((0, 1), 1), ((1, 0), 2), ((1, 1), 3)]
+    """
+    return _iterate(as_tensor(arr))
+
+
+def _iterate(x: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
+    if not x.ndim:
+        yield from np.ndenumerate(np.asarray(x))
+        return
+    x.execute()  # once, not for each piece again
+    rows = max(1, PIECE * len(x) // max(1, x.nbytes))
+    for start in range(0, len(x), rows):
+        for place, value in np.ndenumerate(x[start : start + rows].fetch()):
+            yield (start + place[0], *place[1:]), value
+
+
+PASSED_THROUGH = """
+    poly polyadd polyder polydiv polyint polymul polysub roots tril_indices triu_indices diag_indices mask_indices
+    einsum_path fromiter frombuffer fromstring fromregex genfromtxt loadtxt
+    datetime_data mintypecode geomspace
+""".split()  # noqa: SIM905
+
+
+for _name in PASSED_THROUGH:
+    offers(_name)(with_values(getattr(np, _name)))
+
+
+@offers("isfortran")
+def isfortran(a: Any) -> bool:
+    """`np.isfortran`: whether the elements would lie in Fortran order in NumPy, and not in C order."""
+    return bool(a.flags.fnc)
+
+
+@offers("tril_indices_from")
+def tril_indices_from(arr: Any, k: int = 0) -> Any:
+    """`np.tril_indices_from`: NumPy arrays, made from the shape alone."""
+    return np.tril_indices_from(_shaped(arr), k)
+
+
+@offers("triu_indices_from")
+def triu_indices_from(arr: Any, k: int = 0) -> Any:
+    """`np.triu_indices_from`: NumPy arrays, made from the shape alone."""
+    return np.triu_indices_from(_shaped(arr), k)
+
+
+@offers("diag_indices_from")
+def diag_indices_from(arr: Any) -> Any:
+    """`np.diag_indices_from`: NumPy arrays, made from the shape alone."""
+    return np.diag_indices_from(_shaped(arr))
+
+
+def _shaped(arr: Any) -> np.ndarray[Any, Any]:
+    """An array of the same shape in a byte of memory."""
+    return np.broadcast_to(np.False_, arr.shape)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jmars.tensor.ops.elementwise.ufuncs import UFUNCS
+from jmars.tensor.ops.ufuncs import UFUNCS
 from tests.cases import numpy_before
 from tests.tensor.table.draws import Call, Draw, Row, call
 

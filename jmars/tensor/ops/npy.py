@@ -1,0 +1,479 @@
+"""Arrays read from files and functions, and written to files.
+
+Reads and writes `.npy` files; executors map the file into memory and copy their chunks.
+
+The client reads the header or creates the file; executors receive the path and the first index of their chunk, and
+copy elements block by block. Object arrays are refused, so nothing is unpickled. `mapped_layout` tells where a map of
+the user (`np.memmap`) lies in its file, so that executors read it there. Source: NEP 1 (the .npy format).
+
+`from_blocks`: arrays whose chunks a user's function reads or computes on the workers.
+"""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+import os
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from operator import mul
+from pathlib import Path
+from typing import IO, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from jmars.errors import StorageError, UnsupportedError
+from jmars.kernels.program import Call, ChunkType, Fill, Generate, Program, single
+from jmars.model.record import record
+from jmars.tensor.atomic_file import atomic_file
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
+from jmars.tensor.engine import get_engine
+from jmars.tensor.from_array import map_of
+from jmars.tensor.numpy_modules import as_values
+from jmars.tensor.operand import Operand, Splits, TensorMeta, check_dtype, new_data
+from jmars.tensor.ops.chunks import add_by_class, boxes, chunk_classes, chunk_starts, corners
+from jmars.tensor.ops.map_blocks import pickled, unpickled
+from jmars.tensor.protocols import call, offers
+from jmars.tensor.splits import ChunkSize, decide_splits
+from jmars.tensor.tensor import Tensor, as_tensor
+
+__all__ = [
+    "Layout",
+    "LoadNpy",
+    "from_blocks",
+    "load",
+    "load_at",
+    "mapped_layout",
+    "read_header",
+    "save",
+    "to_npy",
+    "write_file",
+]
+
+Array = np.ndarray[Any, Any]
+DROP_BYTES = 4 * 2**20  # bytes read before mapped pages are released, since they count as memory of the process
+FRESH = 2.0  # seconds
+
+
+@record
+class Layout:
+    """Position and format of an array in a file."""
+
+    path: str  # absolute
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    strides: tuple[int, ...]  # bytes
+    offset: int  # bytes before the first element
+    stamp: tuple[int, int]  # size in bytes and modification time in ns
+
+    @classmethod
+    def contiguous(
+        cls, path: str, shape: tuple[int, ...], dtype: np.dtype[Any], offset: int, stamp: tuple[int, int], fortran: bool
+    ) -> Layout:
+        """The layout of an array without gaps."""
+        steps = tuple(accumulate(shape if fortran else shape[::-1], mul, initial=dtype.itemsize))[:-1]
+        return cls(path, shape, dtype, steps if fortran else steps[::-1], offset, stamp)
+
+    def mapped(self, memory: mmap.mmap) -> Array:
+        """View of the whole array in the mapped file."""
+        return np.ndarray(self.shape, self.dtype, memory, self.offset, self.strides)
+
+    def part(self, index: tuple[Any, ...]) -> Layout:
+        """The layout of a slice."""
+        whole = np.lib.stride_tricks.as_strided(np.empty((), self.dtype), self.shape, self.strides)  # never read
+        part = whole[(*index, ...)]
+        offset = self.offset + _address(part) - _address(whole)
+        return Layout(self.path, part.shape, self.dtype, part.strides, offset, self.stamp)
+
+
+def _stamp(status: os.stat_result) -> tuple[int, int]:
+    return status.st_size, status.st_mtime_ns
+
+
+def _address(array: Array) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+@offers("load", "load_npy")
+def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, chunk_size: ChunkSize = None,
+         chunks: ChunkSize = None, **kwargs: Any) -> Any:  # fmt: skip
+    """`np.load`: loads an .npy file lazily, chunk by chunk; for an .npz file returns the arrays by name.
+
+    Parameters
+    ----------
+    file
+        A path that all workers can read. The file must not change while the tensor is in use. An open file is read in
+        this process, at once.
+    mmap_mode
+        None, "r" or "c"; the file is always mapped and never written.
+    chunk_size, chunks
+        Chunks of the tensor.
+
+    Raises
+    ------
+    FileNotFoundError, ValueError
+        As NumPy raises them, for missing files and for other formats.
+    UnsupportedError
+        For large compressed arrays in an .npz file.
+    StorageError
+        When a chunk is read after the file changed.
+    """
+    if not isinstance(file, str | os.PathLike):
+        return np.load(file, mmap_mode, allow_pickle, **kwargs)  # of this process
+    if mmap_mode not in (None, "r", "c"):
+        raise UnsupportedError(f"mmap_mode={mmap_mode!r} would write to the file; load it with 'r' and save the result")
+    path = os.path.abspath(os.fspath(file))
+    with open(path, "rb") as stream:
+        if stream.read(4) == b"PK\x03\x04":
+            return call("load_npz", path, chunk_size=chunk_size, chunks=chunks)
+    return load_at(path, 0, chunk_size, chunks)
+
+
+def load_at(path: str, start: int, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
+    """Loads an .npy array that begins at byte `start` of a file; see `load`."""
+    layout = _read_header(path, start)
+    splits = decide_splits(layout.shape, layout.dtype, chunk_size, chunks)
+    return Tensor(new_data(LoadNpy(layout, splits), layout.shape, layout.dtype, splits))
+
+
+def _read_header(path: str, start: int = 0) -> Layout:
+    """Reads the header of an .npy file; raises ValueError if the file is shorter than the header says."""
+    with open(path, "rb") as stream:
+        stream.seek(start)
+        shape, fortran, dtype = read_header(stream, path)
+        offset, stamp = stream.tell(), _stamp(os.fstat(stream.fileno()))
+    needed = offset + int(np.prod(shape, dtype=object)) * dtype.itemsize
+    if stamp[0] < needed:
+        raise ValueError(
+            f"{path} is cut short: its header asks for {needed} bytes and it has {stamp[0]}; save it again"
+        )
+    return Layout.contiguous(path, tuple(int(n) for n in shape), dtype, offset, stamp, fortran)
+
+
+def read_header(stream: IO[bytes], path: str) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether in Fortran order, and dtype of the .npy array that begins where the stream is.
+
+    Raises
+    ------
+    ValueError
+        For other formats.
+    UnsupportedError
+        For objects, and for fields with other than Latin names.
+    """
+    version = np.lib.format.read_magic(stream)
+    if version == (1, 0):
+        shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
+    elif version == (2, 0):
+        shape, fortran, dtype = np.lib.format.read_array_header_2_0(stream)
+    else:
+        raise UnsupportedError(
+            f"{path} has .npy version {version}, whose fields have other than Latin names; rename them"
+        )
+    check_dtype(dtype)
+    return shape, fortran, dtype
+
+
+def mapped_layout(array: Array) -> Layout | None:
+    """Place of a map of a file for reading, or of a slice of the map, in the file.
+
+    None for other arrays, for a path that now names another file, and for a file that was written less than `FRESH`
+    seconds ago: its stamp may not show the next write.
+    """
+    root = map_of(array)
+    memory: Any = None if root is None else root.base
+    if root is None or root.filename is None or not isinstance(memory, mmap.mmap):
+        return None
+    path, start = str(root.filename), _address(np.frombuffer(memory, np.uint8))
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    if time.time() - status.st_mtime < FRESH or not _maps_file(start, path, status.st_ino):
+        return None
+    offset = root.offset - root.offset % mmap.ALLOCATIONGRANULARITY + _address(array) - start
+    return Layout(path, array.shape, array.dtype, array.strides, offset, _stamp(status))
+
+
+def _maps_file(address: int, path: str, inode: int) -> bool:
+    """Whether memory is a map of the file that has this path; False where the system has no /proc."""
+    try:
+        lines = Path("/proc/self/maps").read_text(errors="surrogateescape").splitlines()
+    except OSError:
+        return False
+    for line in lines:
+        if line.startswith(f"{address:08x}-"):
+            return line.split(None, 5)[4:] == [str(inode), os.path.realpath(path)]  # of a removed file: "... (deleted)"
+    return False
+
+
+@dataclass(frozen=True, eq=False)
+class LoadNpy(Operand):
+    """Reads chunks of an .npy file, or the elements at positions along an axis of the file's array."""
+
+    layout: Layout
+    splits: Splits
+    axis: int = 0
+    positions: bytes | None = None  # of int64; None: all elements
+    name: ClassVar[str] = "load"
+
+    def token(self) -> Hashable:
+        """Identifies the operand by the file, with its modification time, splits and positions."""
+        return ("load", self.layout, self.splits, self.axis, self.positions)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """Adds an operand per chunk, with its first index, and the bytes of its positions, as the argument."""
+        shapes, which = shape_classes(output.chunks)
+        programs = [
+            single("load", (), Generate(open_file, (self.layout, self.axis), ChunkType(shape, output.dtype), True))
+            for shape in shapes
+        ]
+        none = np.empty((which.size, 0), np.int64)
+        args: list[tuple[Any, ...]] = [((corner, self._there(corner, output)),) for (corner,) in corners(output.chunks)]
+        return builder.add_many(programs, which.reshape(-1), none, args).reshape(output.grid)
+
+    def _there(self, corner: tuple[int, ...], output: TensorMeta) -> bytes | None:
+        """The positions of a chunk."""
+        if self.positions is None:
+            return None
+        starts, lengths = chunk_starts(output.chunks[self.axis]), output.chunks[self.axis]
+        begin = corner[self.axis]
+        return self.positions[8 * begin : 8 * (begin + lengths[starts.index(begin)])]
+
+
+def open_file(params: tuple[Layout, int], arg: tuple[tuple[int, ...], bytes | None], output: ChunkType) -> Fill:
+    """Returns the function that copies a chunk from the file; releases mapped pages on the way."""
+    layout, axis = params
+    corner, positions = arg
+    memory = _map(layout)
+    part: list[Any] = [slice(at, at + n) for at, n in zip(corner, output.shape)]
+    there = None if positions is None else np.frombuffer(positions, np.int64)
+    steps = [mmap.PAGESIZE, *(abs(step) for n, step in zip(layout.shape, layout.strides) if n > 1)]
+    if there is not None:
+        part[axis] = slice(None)
+        steps = [step for step in steps if step != abs(layout.strides[axis])] or steps[:1]
+    spread = max(min(steps), layout.dtype.itemsize)  # bytes of pages that an element touches
+    read = 0
+
+    def fill(out: Array, start: int) -> None:
+        nonlocal read
+        if memory is None or not out.size:
+            return
+        chunk: Any = layout.mapped(memory)[tuple(part)]
+        done = 0
+        for box in boxes(output.shape, start, start + out.size) if output.shape else [()]:
+            index = box if there is None else (*box[:axis], there[box[axis]], *box[axis + 1 :])
+            piece = chunk[index]
+            np.copyto(out[done : done + piece.size].reshape(piece.shape), piece)
+            done += piece.size
+        read += out.size * spread
+        if read >= DROP_BYTES and hasattr(memory, "madvise"):
+            del chunk, piece
+            memory.madvise(mmap.MADV_DONTNEED)
+            read = 0
+
+    return fill
+
+
+def _map(layout: Layout) -> mmap.mmap | None:
+    """Maps the file for reading; None for an empty array; raises StorageError if the file changed."""
+    descriptor = os.open(layout.path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if _stamp(os.fstat(descriptor)) != layout.stamp:
+            raise StorageError(f"{layout.path} has changed since it was loaded; load it again")
+        if not layout.stamp[0] > layout.offset:
+            return None
+        return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+    finally:
+        os.close(descriptor)
+
+
+@offers("save")
+def save(file: Any, arr: Any, allow_pickle: bool = False, **kwargs: Any) -> None:
+    """`np.save`: computes a tensor and writes it to an .npy file, chunk by chunk; returns when the file is complete.
+
+    The file is written under a temporary name and replaces an existing file at the end.
+
+    Parameters
+    ----------
+    file
+        A path that all workers can write to; a missing suffix ".npy" is appended, as in NumPy. An open file gets the
+        value from this process.
+    arr
+        A tensor or an array.
+    """
+    if not isinstance(file, str | os.PathLike):
+        np.save(file, as_values(arr), allow_pickle)  # of this process
+        return
+    path = os.path.abspath(os.fspath(file))
+    path = path if path.endswith(".npy") else f"{path}.npy"
+    x = as_tensor(arr)
+    write_file(x, path, lambda part: create_npy(x, part))
+
+
+def write_file(x: Tensor, path: str, begin: Callable[[str], Layout]) -> None:
+    """Computes a tensor and writes the chunks to a file, under a temporary name until the file is complete.
+
+    `begin` creates the file at full length and returns the layout.
+    """
+    with atomic_file(path) as part:
+        fill(x, begin(part))
+
+
+def create_npy(x: Tensor, part: str) -> Layout:
+    """Creates an .npy file of full length for a tensor and returns the layout."""
+    np.lib.format.open_memmap(part, "w+", x.dtype, x.shape).flush()
+    return _read_header(part)
+
+
+def fill(x: Tensor, layout: Layout) -> None:
+    """Computes a tensor and lets the workers write its chunks into a file of full length."""
+    _allocate_blocks(layout.path)
+    ones = tuple((1,) * len(axis) for axis in x.chunks)
+    written = new_data(SaveNpy(layout, inputs=(x.data,)), tuple(map(sum, ones)), np.dtype(bool), ones)
+    if x.size:
+        get_engine().execute([written])
+
+
+def _allocate_blocks(path: str) -> None:
+    """Allocates the file's disk blocks, so that a full disk raises an error here instead of a SIGBUS in an executor."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        if hasattr(os, "posix_fallocate") and os.fstat(descriptor).st_size:
+            os.posix_fallocate(descriptor, 0, os.fstat(descriptor).st_size)
+    finally:
+        os.close(descriptor)
+
+
+@offers("method.to_npy")
+def to_npy(x: Tensor, path: Any) -> None:
+    """Writes a tensor to an .npy file; see `save`."""
+    save(path, x)
+
+
+@dataclass(frozen=True, eq=False)
+class SaveNpy(Operand):
+    """Writes chunks into a file; the output is True per chunk."""
+
+    layout: Layout
+    name: ClassVar[str] = "save"
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """Adds an operand per chunk, with its first index as the argument."""
+        (source,) = inputs
+        shapes, which = shape_classes(source.splits)
+        done = ChunkType((1,) * len(source.splits), output.dtype)
+
+        def program(k: int) -> Program:
+            chunk = ChunkType(shapes[k], source.dtype)
+            return single("save", (chunk,), Call(write_chunk, (self.layout,), (0,), done, True))
+
+        made = add_by_class(builder, program, which.reshape(-1), source.ids.reshape(-1, 1), corners(source.splits))
+        return made.reshape(output.grid)
+
+
+def write_chunk(out: Array, inputs: Sequence[Array], params: tuple[Layout], corner: tuple[int, ...]) -> None:
+    """Copies a chunk to its position in the file."""
+    (layout,) = params
+    (chunk,) = inputs
+    descriptor = os.open(layout.path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        if os.fstat(descriptor).st_size != layout.stamp[0]:
+            raise StorageError(f"{layout.path} changed its size while it was written; save to another path")
+        with mmap.mmap(descriptor, 0, access=mmap.ACCESS_WRITE) as memory:
+            _copy_into(memory, layout, chunk, corner)
+    finally:
+        os.close(descriptor)
+    out[...] = True
+
+
+def _copy_into(memory: mmap.mmap, layout: Layout, chunk: Array, corner: tuple[int, ...]) -> None:
+    """Copies a chunk in pieces and releases mapped pages, which count as memory of the process."""
+    rows = max(1, DROP_BYTES // max(chunk[:1].nbytes, 1)) if chunk.ndim else 1
+    for low in range(0, len(chunk) if chunk.ndim else 1, rows):
+        piece = chunk[low : low + rows] if chunk.ndim else chunk
+        first = (corner[0] + low, *corner[1:]) if chunk.ndim else ()
+        layout.mapped(memory)[tuple(slice(at, at + n) for at, n in zip(first, piece.shape))] = piece
+        if hasattr(memory, "madvise"):
+            memory.madvise(mmap.MADV_DONTNEED)
+
+
+@offers("from_blocks")
+def from_blocks(
+    function: Callable[[tuple[slice, ...]], Any],
+    shape: Sequence[int],
+    dtype: Any,
+    chunk_size: ChunkSize = None,
+    *,
+    chunks: ChunkSize = None,
+    name: str | None = None,
+) -> Tensor:
+    """Makes a tensor whose chunks are results of `function(slices)`.
+
+    Parameters
+    ----------
+    function
+        Called on a worker with a slice per axis; returns that part of the array, with the declared dtype.
+    shape, dtype
+        Shape and dtype of the whole array.
+    chunk_size, chunks
+        Chunks of the tensor; the function is called once per chunk.
+    name
+        Label in the view; by default the function's name.
+
+    An exception of the function ends the job and is raised in the client unchanged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> squares = np.arange(6) ** 2
+    >>> from_blocks(lambda box: squares[box], (6,), int, chunk_size=4).fetch().tolist()
+    [0, 1, 4, 9, 16, 25]
+    """
+    kind = check_dtype(dtype)
+    shape = tuple(int(n) for n in shape)
+    splits = decide_splits(shape, kind, chunk_size, chunks)
+    label = name or str(getattr(function, "__name__", type(function).__name__))
+    return Tensor(new_data(FromBlocks(label, pickled(function)), shape, kind, splits))
+
+
+@dataclass(frozen=True, eq=False)
+class FromBlocks(Operand):
+    """Calls a function per chunk."""
+
+    function: str
+    blob: bytes
+    name: ClassVar[str] = "from_blocks"
+
+    @property
+    def label(self) -> str:
+        """The function's name."""
+        return self.function
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """Adds an operand per chunk, with its bounds as the argument."""
+        kinds, which = chunk_classes(output.chunks)
+        bounds = [list(zip(chunk_starts(axis), itertools.accumulate(axis))) for axis in output.chunks]
+
+        def program(k: int) -> Program:
+            chunk = ChunkType(kinds[k], output.dtype)
+            step = Call(read_block, (self.function, self.blob), (), chunk, True, chunk.nbytes, runs_user_code=True)
+            return single(self.function, (), step)
+
+        args = [(box,) for box in itertools.product(*bounds)]
+        rows = np.zeros((which.size, 0), np.int64)
+        return add_by_class(builder, program, which.reshape(-1), rows, args).reshape(output.grid)
+
+
+def read_block(out: Array, inputs: Sequence[Array], params: tuple[str, bytes], arg: Any) -> None:
+    """Calls the function with a slice per axis and checks shape and dtype of the result."""
+    name, blob = params
+    value = np.asarray(unpickled(blob)(tuple(slice(low, high) for low, high in arg)))
+    if value.shape != out.shape or value.dtype != out.dtype:
+        raise ValueError(
+            f"{name} gave {value.dtype} of shape {value.shape} for the box {arg}, and {out.dtype} of shape {out.shape} "
+            "was promised"
+        )
+    np.copyto(out, value)

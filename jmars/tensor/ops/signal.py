@@ -1,0 +1,521 @@
+"""Signals: Fourier transforms, convolution, interpolation, windows, polynomials.
+
+Interpolation, numerical derivatives and integrals: `interp`, `gradient`, `trapezoid`, `unwrap`.
+
+Convolution and correlation of 1-d arrays: `convolve` and `correlate`.
+
+Window functions, and the special functions `sinc` and `i0`.
+
+Polynomials: evaluation and least squares fits, `polyval`, `polyfit`, `vander`, and the class `np.poly1d`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import ObjectArrayError
+from jmars.kernels.program import ChunkType
+from jmars.tensor.ops.arguments import trial
+from jmars.tensor.ops.blockwise import blockwise
+from jmars.tensor.ops.chunks import rechunked
+from jmars.tensor.ops.constants import zeros
+from jmars.tensor.ops.create import arange
+from jmars.tensor.ops.decompositions import inv, lstsq
+from jmars.tensor.ops.indexing import MANY
+from jmars.tensor.ops.map_blocks import map_blocks
+from jmars.tensor.ops.matrix_products import matmul
+from jmars.tensor.ops.reduction import cumsum, diff, sum_
+from jmars.tensor.ops.shape import concatenate, normal_axis, ravel, slice_axis
+from jmars.tensor.ops.ufuncs import astype, ufunc, where
+from jmars.tensor.protocols import FUNCTIONS, offers
+from jmars.tensor.splits import fitted_splits
+from jmars.tensor.tensor import StandIn, Tensor, as_tensor
+
+__all__ = [
+    "bartlett",
+    "blackman",
+    "convolve",
+    "correlate",
+    "gradient",
+    "hamming",
+    "hanning",
+    "i0",
+    "interp",
+    "kaiser",
+    "numpys_value",
+    "poly1d",
+    "polyfit",
+    "polyval",
+    "sinc",
+    "trapezoid",
+    "unwrap",
+    "vander",
+]
+
+Array = np.ndarray[Any, Any]
+
+
+@offers("interp")
+def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Tensor:
+    """`np.interp`: linear interpolation at `x`; all chunks read the data points, brought into a single chunk."""
+    if isinstance(x, complex):
+        np.asarray(x, np.float64)  # raises NumPy's error
+    data, xs, fs = as_tensor(x), as_tensor(xp), as_tensor(fp)
+    if xs.ndim != 1 or xs.shape != fs.shape:
+        raise ValueError(
+            "fp and xp are not of the same length." if xs.ndim == fs.ndim == 1 else "Data points must be 1-D"
+        )
+    if not xs.size:
+        raise ValueError("array of sample points is empty")
+    dtype = np.complex128 if fs.dtype.kind == "c" else np.float64
+    data, xs, fs = _as_read(data), _as_read(xs).rechunk(-1), _as_read(fs, dtype).rechunk(-1)
+    scratch = None if period is not None else _interp_scratch
+    return blockwise("interp", _interp, [data, xs, fs], data.chunks, dtype, (left, right, period), scratch=scratch)
+
+
+def _as_read(x: Tensor, dtype: Any = np.float64) -> Tensor:
+    """`x` in the dtype in which `np.interp` reads it, so that no block converts it again."""
+    return astype(x, dtype) if x.dtype != dtype and np.can_cast(x.dtype, dtype) else x
+
+
+def _interp_scratch(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
+    """The result, and the slopes between the data points, which NumPy keeps unless there are more points than `x`."""
+    x, xp, fp = blocks
+    return out.nbytes + (fp.nbytes if xp.nbytes <= x.nbytes else 0)
+
+
+def _interp(block: Array, xp: Array, fp: Array, left: Any, right: Any, period: Any) -> Array:
+    return np.asarray(np.interp(block, xp, fp, left, right, period))
+
+
+@offers("gradient")
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """`np.gradient`: central differences inside, one-sided differences at the ends, for numbers or coordinates."""
+    x = as_tensor(f)
+    axes = range(x.ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
+    steps: list[Any] = list(varargs) or [1.0]
+    if len(steps) == 1 and not np.ndim(steps[0]):
+        steps *= len(axes)
+    if len(steps) != len(axes):
+        raise TypeError("invalid number of arguments")
+    steps = [_spacing(step, x.shape[i]) for i, step in zip(axes, steps)]
+    if edge_order not in (1, 2):
+        raise ValueError("'edge_order' greater than 2 not supported")
+    kind = x.dtype
+    if kind.kind == "M":
+        kind = np.dtype(kind.str.replace("M8", "m8"))
+        x = x.view(kind)
+    elif kind.kind in "iu":
+        x = astype(x, np.float64)
+    kind = kind if kind.kind in "mfc" else np.dtype(np.float64)
+    found = [_gradient_along(x, i, step, edge_order, kind) for i, step in zip(axes, steps)]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _spacing(distances: Any, length: int) -> Any:
+    """A number, or the differences of coordinates, in the dtype of the coordinates.
+
+    Computes few coordinates at once, and of many whether the differences are equal.
+    """
+    if not np.ndim(distances):
+        return distances
+    is_long = isinstance(distances, Tensor) and distances.size > MANY
+    coordinates: Any = distances if is_long else np.asarray(as_tensor(distances).fetch())
+    if coordinates.ndim != 1:
+        raise ValueError("distances must be either scalars or 1d")
+    if len(coordinates) != length:
+        raise ValueError("when 1d, distances must match the length of the corresponding dimension")
+    if coordinates.dtype.kind in "ium":
+        coordinates = coordinates.astype(np.float64)  # as NumPy: differences of integers may wrap
+    d: Any = np.diff(coordinates)
+    if is_long:
+        return d[0].fetch() if (d == d[0]).all().fetch() else d
+    return d[0] if (d == d[0]).all() else d
+
+
+def _gradient_along(f: Tensor, axis: int, step: Any, edge_order: int, kind: np.dtype[Any]) -> Tensor:
+    """Computes NumPy's formulas along an axis; casts the parts to `kind`, as NumPy writes them into the result."""
+    n = f.shape[axis]
+    if n < edge_order + 1:
+        raise ValueError(
+            "Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) elements are "
+            f"required and axis {axis} has {n}"
+        )
+
+    def at(start: int | None, stop: int | None) -> Tensor:
+        return slice_axis(f, axis, slice(start, stop))
+
+    if not np.ndim(step):
+        inner = (at(2, None) - at(None, -2)) / (2.0 * step)
+    else:
+        shape = [-1 if i == axis else 1 for i in range(f.ndim)]
+        d1, d2 = step[:-1], step[1:]
+        a, b, c = -d2 / (d1 * (d1 + d2)), (d2 - d1) / (d1 * d2), d1 / (d2 * (d1 + d2))
+        inner = a.reshape(shape) * at(None, -2) + b.reshape(shape) * at(1, -1) + c.reshape(shape) * at(2, None)
+    if edge_order == 1:
+        before, after = (step[0], step[-1]) if np.ndim(step) else (step, step)
+        first, last = (at(1, 2) - at(0, 1)) / before, (at(-1, None) - at(-2, -1)) / after
+    else:
+        (a, b, c), (d, e, g) = _edge_factors(step)
+        first = a * at(0, 1) + b * at(1, 2) + c * at(2, 3)
+        last = d * at(-3, -2) + e * at(-2, -1) + g * at(-1, None)
+    parts = [astype(part, kind) for part in ([first, inner, last] if n > 2 else [first, last])]
+    return Tensor(concatenate(parts, axis, dtype=kind).rechunk(f.chunks).data)
+
+
+def _edge_factors(step: Any) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:
+    """Factors of the first three and of the last three elements in derivatives of second order at the ends."""
+    if not np.ndim(step):
+        return (-1.5 / step, 2.0 / step, -0.5 / step), (0.5 / step, -2.0 / step, 1.5 / step)
+    d, e = step[0], step[1]
+    first = (-(2.0 * d + e) / (d * (d + e)), (d + e) / (d * e), -d / (e * (d + e)))
+    d, e = step[-2], step[-1]
+    return first, (e / (d * (d + e)), -(e + d) / (d * e), (2.0 * e + d) / (e * (d + e)))
+
+
+@offers("trapezoid")
+def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
+    """`np.trapezoid`: integral along an axis by the trapezoidal rule."""
+    data, given = as_tensor(y), axis
+    axis = normal_axis(axis, data.ndim)
+    d: Any = dx
+    if x is not None:
+        points = as_tensor(x)
+        d = diff(points, axis=-1 if points.ndim == 1 else given)
+        if points.ndim == 1:
+            d = d.reshape([-1 if i == axis else 1 for i in range(data.ndim)])
+    both = slice_axis(data, axis, slice(1, None)) + slice_axis(data, axis, slice(None, -1))
+    return sum_(d * both / 2.0, given)  # type: ignore[no-any-return]
+
+
+@offers("unwrap")
+def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 6.283185307179586) -> Tensor:
+    """`np.unwrap`: removes jumps by multiples of the period."""
+    x = as_tensor(p)
+    axis = normal_axis(axis, x.ndim)
+    dd = diff(x, axis=axis)
+    discont = period / 2 if discont is None else discont
+    kind = (
+        np.result_type(dd.dtype, type(period)(0))
+        if isinstance(period, np.generic)
+        else np.result_type(dd.dtype, period)
+    )
+    if np.issubdtype(kind, np.integer):
+        high, rest = divmod(period, 2)
+        ambiguous = rest == 0
+    else:
+        ambiguous, high = True, period / 2
+    low = -high
+    ddmod = ufunc("mod")(dd - low, period) + low
+    if ambiguous:
+        ddmod = where((ddmod == low) & (dd > 0), high, ddmod)
+    correction = where(abs(dd) < discont, 0, ddmod - dd)
+    rest_ = slice_axis(x, axis, slice(1, None)) + cumsum(correction, axis)
+    return Tensor(astype(concatenate([astype(slice_axis(x, axis, slice(0, 1)), kind), rest_], axis), kind).data)
+
+
+@offers("convolve")
+def convolve(a: Any, v: Any, mode: str = "full") -> Tensor:
+    """`np.convolve`: the shorter array is brought into a single chunk, the longer array keeps its chunks.
+
+    An output chunk reads only the needed elements of the longer array.
+
+    Raises
+    ------
+    ValueError
+        If an array is empty or `mode` is unknown.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create import arange
+    >>> convolve(arange(5, chunk_size=2), [1, 1], "valid").fetch().tolist()
+    [1, 3, 5, 7]
+    """
+    _refuse_objects("convolve", a, v)
+    trial("convolve", a, v)
+    mode = _known_mode(mode)
+    long, short = ravel(a), ravel(v)
+    if not long.size or not short.size:
+        raise ValueError(f"{'a' if not long.size else 'v'} cannot be empty")
+    if long.size < short.size:
+        long, short = short, long
+    n, m = long.size, short.size
+    dtype = np.convolve(np.zeros(1, long.dtype), np.zeros(1, short.dtype)).dtype
+    first = {"full": 0, "same": (m - 1) // 2, "valid": m - 1}[mode]
+    length = {"full": n + m - 1, "same": n, "valid": n - m + 1}[mode]
+    parts, start = [], first  # output element k of "full" reads long[k - m + 1 : k + 1]
+    kernel = short.rechunk(-1)
+    for size in _split_like(long.chunks[0], length):
+        low, high = max(0, start - m + 1), min(n, start + size)
+        piece = Tensor(rechunked(slice_axis(long, 0, slice(low, high)).data, ((high - low,),)))
+        parts.append(blockwise("convolve", _convolve_piece, [piece, kernel], ((size,),), dtype, (start - low, size)))
+        start += size
+    return concatenate(parts)
+
+
+def _refuse_objects(name: str, a: Any, v: Any) -> None:
+    """Raise ObjectArrayError where the arrays have no common dtype, so that NumPy multiplies objects."""
+    kinds = [np.asarray(one).dtype if isinstance(one, list | tuple) else as_tensor(one).dtype for one in (a, v)]
+    try:
+        np.result_type(*kinds)
+    except TypeError:
+        raise ObjectArrayError(f"np.{name} of {kinds} gives objects, which cannot be distributed") from None
+
+
+def _known_mode(mode: Any) -> str:
+    """The name of a mode, which NumPy also takes as a number; raises NumPy's errors for others."""
+    np.correlate([1.0], [1.0], mode)
+    return mode if isinstance(mode, str) else ("valid", "same", "full")[mode]
+
+
+def _split_like(cut: Sequence[int], length: int) -> list[int]:
+    """Chunk lengths that sum to `length` and resemble `cut`."""
+    found: list[int] = []
+    for n in cut:
+        take = min(n, length - sum(found))
+        if take:
+            found.append(take)
+    if (rest := length - sum(found)) > 0:
+        if rest > max(cut):
+            found.append(rest)
+        else:
+            found[-1:] = [found[-1] + rest] if found else [rest]
+    return found or [0]
+
+
+def _convolve_piece(piece: Array, kernel: Array, first: int, size: int) -> Array:
+    """Computes elements [first, first + size) of the full convolution."""
+    return np.convolve(piece, kernel, "full")[first : first + size]
+
+
+@offers("correlate")
+def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
+    """`np.correlate`: convolution with the second array reversed and conjugated."""
+    _refuse_objects("correlate", a, v)
+    trial("correlate", a, v)
+    mode = _known_mode(mode)
+    x, y = ravel(a), ravel(v)
+    turned = slice_axis(y, 0, slice(None, None, -1))
+    turned = turned.conj() if y.dtype.kind == "c" else turned
+    if x.size >= y.size or mode == "full":
+        return convolve(x, turned, mode)
+    whole = convolve(x, turned, "full")  # NumPy swaps the arrays and reverses the result
+    n, m = x.size, y.size
+    if mode == "valid":
+        return Tensor(slice_axis(whole, 0, slice(n - 1, m)).data)
+    return Tensor(slice_axis(whole, 0, slice(n // 2, n // 2 + m)).data)
+
+
+BLOCK = 2**16  # elements that are computed at once
+
+
+@offers("sinc")
+def sinc(x: Any) -> Tensor:
+    """`np.sinc`: sin(πx) / (πx)."""
+    y = ufunc("multiply")(np.pi, as_tensor(x))
+    tiny = np.finfo(y.dtype).eps if y.dtype.kind == "f" else 1e-20
+    y = where(y != 0, y, tiny)
+    return ufunc("sin")(y) / y  # type: ignore[no-any-return]
+
+
+@offers("i0")
+def i0(x: Any) -> Tensor:
+    """`np.i0`: modified Bessel function of the first kind, order 0."""
+    data = as_tensor(x)
+    if data.dtype.kind == "c":
+        raise TypeError("i0 not supported for complex values")
+    data = data if data.dtype.kind == "f" else astype(data, float)
+    dtype = np.i0(np.ones(1, data.dtype)).dtype
+    return blockwise("i0", _i0, [data], data.chunks, dtype, writes=True, scratch=_of_block)
+
+
+def _i0(out: Array, block: Array) -> None:
+    """`np.i0`, part by part: NumPy makes some ten arrays of the argument's size."""
+    _in_parts(out, block, np.i0)
+
+
+def _in_parts(out: Array, block: Array, function: Callable[[Array], Array]) -> None:
+    line, source = out.reshape(-1), block.reshape(-1)
+    for start in range(0, line.size, BLOCK):
+        line[start : start + BLOCK] = function(source[start : start + BLOCK])
+
+
+def _of_block(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
+    return 10 * min(out.nbytes, BLOCK * out.dtype.itemsize) + blocks[0].nbytes
+
+
+def _window(name: str, M: Any, *options: Any) -> Tensor:
+    """Makes a window of `M` points, computed from positions."""
+    values = np.array([0.0, M, *options])  # numbers of any dtype, in NumPy too
+    if values.dtype.hasobject:
+        raise ObjectArrayError(f"np.{name} of {values.dtype!r} gives objects, which cannot be distributed")
+    length, *more = values[1:]
+    if length < 2:
+        return as_tensor(getattr(np, name)(length, *more))
+    getattr(np, name)(2, *more)  # raises NumPy's errors
+    at = arange(math.ceil(length if name == "kaiser" else length - 0.5), dtype=length.dtype)
+    params = (name, length, *more)
+    return blockwise(name, _window_block, [at], at.chunks, at.dtype, params, writes=True, scratch=_of_block)
+
+
+def _window_block(out: Array, at: Array, name: str, n: float, *more: Any) -> None:
+    _in_parts(out, at, lambda part: _window_part(part, name, n, *more))
+
+
+def _window_part(at: Array, name: str, n: float, *more: Any) -> Array:
+    """Evaluates a window at positions `at`, with NumPy's formulas."""
+    x = 2.0 * at + (1.0 - n)
+    if name == "hanning":
+        return 0.5 + 0.5 * np.cos(np.pi * x / (n - 1.0))
+    if name == "hamming":
+        return 0.54 + 0.46 * np.cos(np.pi * x / (n - 1.0))
+    if name == "blackman":
+        return 0.42 + 0.5 * np.cos(np.pi * x / (n - 1.0)) + 0.08 * np.cos(2.0 * np.pi * x / (n - 1.0))
+    if name == "bartlett":
+        return np.where(x <= 0, 1 + x / (n - 1.0), 1 - x / (n - 1.0))
+    (beta,) = more
+    alpha = (n - 1) / 2.0
+    return np.i0(beta * np.sqrt(1 - ((at - alpha) / alpha) ** 2.0)) / np.i0(beta)
+
+
+@offers("hanning")
+def hanning(M: Any) -> Tensor:
+    """`np.hanning`: raised cosine window."""
+    return _window("hanning", M)
+
+
+@offers("hamming")
+def hamming(M: Any) -> Tensor:
+    """`np.hamming`: raised cosine window that does not reach 0."""
+    return _window("hamming", M)
+
+
+@offers("blackman")
+def blackman(M: Any) -> Tensor:
+    """`np.blackman`: sum of three cosine terms."""
+    return _window("blackman", M)
+
+
+@offers("bartlett")
+def bartlett(M: Any) -> Tensor:
+    """`np.bartlett`: triangular window."""
+    return _window("bartlett", M)
+
+
+@offers("kaiser")
+def kaiser(M: Any, beta: float) -> Tensor:
+    """`np.kaiser`: window by a Bessel function."""
+    return _window("kaiser", M, beta)
+
+
+@offers("vander")
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
+    """`np.vander`: matrix with a row of powers per element."""
+    data = as_tensor(x)
+    if data.ndim != 1:
+        raise ValueError("x must be a one-dimensional array or sequence.")
+    n = data.size if N is None else operator.index(N)
+    dtype = np.promote_types(data.dtype, int)
+    rows = fitted_splits((data.chunks[0], (n,)), dtype.itemsize)[0]
+    column = Tensor(rechunked(data.data, (rows,)))[:, None]
+    return map_blocks(_vander, column, dtype=dtype, chunks=(rows, n), name="vander", n=n,
+                      increasing=increasing)  # fmt: skip
+
+
+def _vander(block: Array, n: int, increasing: bool) -> Array:
+    return np.vander(block[:, 0], n, increasing)
+
+
+@offers("polyval")
+def polyval(p: Any, x: Any) -> Tensor:
+    """`np.polyval`: evaluates a polynomial, highest power first, at each element of `x`."""
+    data = as_tensor(x)
+    factors = list(p) if isinstance(p, Tensor) else list(np.asarray(p))
+    y: Any = zeros(data.shape, data.dtype, chunks=data.chunks)
+    for factor in factors:
+        y = y * data + factor
+    return Tensor(y.data)
+
+
+@offers("polyfit")
+def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None,
+            cov: Any = False) -> Any:  # fmt: skip
+    """`np.polyfit`: least squares fit of a polynomial of degree `deg`; computes at once.
+
+    With `full`, also residuals, rank, singular values and `rcond`; with `cov`, also the covariance of the coefficients,
+    which is lazy.
+    """
+    xs, ys, deg = as_tensor(x) + 0.0, as_tensor(y) + 0.0, int(deg)
+    if deg < 0:
+        raise ValueError("expected deg >= 0")
+    if xs.ndim != 1 or not xs.size:
+        raise TypeError("expected 1D vector for x" if xs.ndim != 1 else "expected non-empty vector for x")
+    if ys.ndim not in (1, 2) or xs.shape[0] != ys.shape[0]:
+        raise TypeError("expected x and y to have same length")
+    left = vander(xs, deg + 1)
+    if w is not None:
+        weights = as_tensor(w) + 0.0
+        if weights.ndim != 1 or weights.shape[0] != ys.shape[0]:
+            raise TypeError(
+                "expected a 1-d array for weights" if weights.ndim != 1 else "expected w and y to have the same length"
+            )
+        left = astype(left * weights[:, None], left.dtype, casting="same_kind")  # NumPy multiplies in place
+        ys = astype(ys * (weights[:, None] if ys.ndim == 2 else weights), ys.dtype, casting="same_kind")
+    scale = ufunc("sqrt")(sum_(left * left, 0))
+    rcond = xs.size * np.finfo(xs.dtype).eps if rcond is None else rcond
+    scaled = left / scale
+    solution, residues, rank, singular = lstsq(scaled, ys, rcond)
+    fit = Tensor((solution.T / scale).T.data)
+    if full:
+        return fit, residues, rank, singular, rcond
+    return (fit, _covariance(scaled, scale, ys, residues, cov)) if cov else fit
+
+
+def _covariance(scaled: Tensor, scale: Tensor, ys: Tensor, residues: Tensor, cov: Any) -> Tensor:
+    """Covariance of the coefficients, as NumPy scales it: by the residuals, unless `cov` is "unscaled".
+
+    `scaled` has shape (number of points, number of coefficients); its columns times `scale` are the powers.
+    """
+    n, order = scaled.shape
+    base = inv(matmul(scaled.T, scaled)) / (scale[:, None] * scale)
+    factor: Any = 1
+    if cov != "unscaled":
+        if n <= order:
+            raise ValueError("the number of data points must exceed order to scale the covariance matrix")
+        factor = residues / (n - order)
+    return Tensor((base * factor if ys.ndim == 1 else base[:, :, None] * factor).data)
+
+
+class poly1d(np.poly1d, metaclass=StandIn):  # NumPy's spelling
+    """`np.poly1d` inside a cell: makes a NumPy polynomial; the values at the elements of a tensor are lazy.
+
+    Examples
+    --------
+    >>> import jmars, jmars.tensor as mt
+    >>> with jmars.Cluster(n_workers=1):
+    ...     p = poly1d(mt.asarray([1, 0, 2]))
+    ...     p.deriv(), p(mt.arange(3)).fetch()
+    (poly1d([2, 0]), array([2, 3, 6]))
+    """
+
+    numpy_class = np.poly1d
+    lazy_classes = ()
+
+    def __new__(cls, c_or_r: Any, r: bool = False, variable: str | None = None) -> Any:
+        """Make a polynomial of NumPy's."""
+        if cls is not poly1d:
+            return super().__new__(cls)
+        return np.poly1d(numpys_value(c_or_r), r, variable)
+
+
+def numpys_value(x: Any) -> Any:
+    """NumPy's value of a tensor; other values as they are."""
+    return x.fetch() if isinstance(x, Tensor) else x
+
+
+FUNCTIONS["poly1d"] = poly1d
