@@ -1,23 +1,14 @@
-"""Writes results to the `out=` argument: a tensor is rebound to the result, a NumPy array is written at once.
+"""Arguments that many functions share: `out=`, `like=`, `dtype=`, values to write; and results that are views.
 
-The argument `like=` of functions that create arrays: chooses the library of the new array.
+A tensor as `out=` is rebound to the result, a NumPy array is written at once. `like=` chooses the library of a new
+array. For `dtype=`, `where=`, `initial=` and `axis=` NumPy's own function is called on trial, with arrays of at most
+one element an axis: dtype and errors are NumPy's, and the rules stand in NumPy alone.
 
-Source: NEP 35.
-
-Converts values that are written into a tensor by NumPy's rules; a value that does not fit raises NumPy's error.
-
+Values that are written into a tensor are converted by NumPy's rules; a value that does not fit raises NumPy's error.
 Numbers, text and lists are converted at once, by NumPy, in an array of their size. Arrays and tensors are cast by the
 workers. NumPy has three ways to convert: `x[1:] = np.float64(np.nan)` is refused where `x` holds integers,
 `x[mask] = np.float64(np.nan)` is not, and `np.copyto` checks a casting rule.
-
-Trial calls: NumPy's own function, called for arrays of at most one element an axis, gives dtype and errors.
-
-So the rules of `dtype=`, `out=`, `where=`, `initial=` and `axis=` stand in NumPy alone.
-Source: NumPy `_core/_methods.py`.
-
-Steps to views by functions of tensors: how the functions of tensor/ops that return views make them.
-
-Source: docs/explanation/views.md.
+Source: NEP 35; NumPy `_core/_methods.py`; docs/explanation/views.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Functions mapped over chunks.
-
-Calls a function with the chunks at the same grid position of several tensors, whatever the shapes of the chunks.
+"""Calls a function with the chunks at the same grid position of several tensors, whatever the shapes of the chunks.
 
 `map_blocks` needs chunks that broadcast; here, as in matrix decompositions, chunks may have different shapes. Lengths
 may be unknown where all inputs have the lengths of the output.

@@ -1,30 +1,19 @@
-"""Chunks of operands: helpers for tiling, rechunking, shuffles, chunks of unknown length.
+"""Chunks of operands: helpers for `tile`, rechunking, shuffles, slivers, chunks of unknown length.
 
-Helpers for the `tile` methods of operands: chunk classes, chunk corners, boxes.
+Chunks of equal shape and role form a class and share one program; the differences travel as arguments. A part of a
+chunk has a start, a count and a step along every axis. Chunks of unknown length come from boolean masks and `unique`;
+kernels read the length from the chunk itself.
 
-Chunks of equal shape and role form a class and share one program; the differences travel as arguments.
+Rechunking assembles output chunks from the overlapping input chunks. Where an output chunk would read more input chunks
+than memory holds (rows to columns), the elements are shuffled, all to all. First input chunks are copied into 1-d
+arrays, ordered by output chunk. Then output chunks gather byte ranges of such arrays, from memory or from spill files,
+without loading the rest. So the number of operands is the number of input and output chunks, not of pieces; elements
+are spilled at most once, and an operand holds at most two chunks.
 
-Parts of a chunk, along each axis a start, a count and a step: as views where a pass over elements follows.
-
-Tiling of chunks of unknown size: chunk types, broadcasting, and kernels that read the size from the chunk itself.
-
-Such chunks come from boolean masks and `unique`.
-
-All-to-all shuffle: rechunks an array where an output chunk would read more input chunks than memory holds.
-
-First each input chunk is copied into a 1-d array, ordered by output chunk. Then each output chunk gathers byte ranges
-of such arrays, from memory or from spill files, without loading the rest. So the number of operands is the number of
-input and output chunks, not of pieces; elements are spilled at most once, and an operand holds at most two chunks.
+Chunks of a shifted slice, or of `np.roll`, lie a few elements beside the chunks of another array. Most elements of such
+a chunk are in a single chunk, and slivers in the neighbours. A pass over elements reads all of them in place, and a
+separate operand copies a sliver, so that a large neighbour is neither held nor moved whole.
 Source: docs/decisions/0029-sorting-by-ranges.md, for any number of axes.
-
-Rechunking: assembles output chunks from the overlapping input chunks.
-
-Where an output chunk would read too much memory at once (rows to columns), shuffle.py rechunks in two steps.
-
-Chunks that lie a few elements beside the chunks of another array: of a shifted slice, or of `np.roll`.
-
-Most elements of such a chunk are in one chunk, and slivers in its neighbours. A pass over elements reads all of them in
-place, and an operand of its own copies a sliver, so that a large neighbour is neither held nor moved whole.
 """
 
 from __future__ import annotations

@@ -1,13 +1,7 @@
-"""Creation of arrays.
+"""Arrays from values and from indices: `asarray`, `array`, `arange`, `eye`, `meshgrid`, ranges of datetimes.
 
-Converts arrays, lists and numbers to tensors: `asarray`, `array`, `from_dlpack`.
-
-Arrays computed from their indices: ranges, grids, unit matrices and triangles.
-
-A range is a `Generate` step: its argument is the first index of a chunk, and the reading kernel makes the elements
-block by block.
-
-Datetimes and timedeltas: ranges, business days, conversion to text.
+A range is a `Generate` step: the argument is the first index of a chunk, and the reading kernel makes the elements
+block by block. NumPy's functions of datetimes (business days, text) are called chunk by chunk.
 """
 
 from __future__ import annotations

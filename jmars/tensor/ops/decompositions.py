@@ -1,14 +1,11 @@
-"""Matrix decompositions, inverses and solutions of `np.linalg`.
+"""Matrices of `np.linalg`: decompositions, inverses, solutions, norms, ranks, eigenvalues, tensor equations.
 
 Functions of stacks of matrices need every matrix in a single chunk. Two kinds of matrices are decomposed chunk by
 chunk, so that no process holds the matrix: tall matrices (at least as many rows as columns, several chunks of rows) by
-TSQR, and large matrices by `cholesky` (blocked_cholesky.py). A function with several results is computed once, as an
-array that holds all results; results that are not read are not computed (chunk.py).
+TSQR, and large matrices by `cholesky` (matrix_operands.py). A function with several results is computed once, as an
+array that holds all results; results that are not read are not computed (chunk.py). Tensor equations are solved as
+matrix equations, by merging axes.
 Source: Demmel, Grigori, Hoemmen, Langou 2012 (TSQR).
-
-Norms, ranks and condition numbers of matrices, chained products, eigenvalues of general matrices.
-
-`np.linalg.tensorinv` and `tensorsolve`: tensor equations, solved as matrix equations by merging axes.
 """
 
 from __future__ import annotations

@@ -1,19 +1,13 @@
-"""`x[index]`: normalises an index and dispatches it by kind.
+"""`x[index]`: normalises an index and dispatches it by kind; `x[mask]`, an array of unknown length.
 
-`Index` is the normal form, shared with setitem.py. Slices and ints go to basic_indexing.py; integer arrays and NumPy's
-boolean arrays to take.py; boolean tensors to boolean_mask.py. Few positions of a tensor are computed at once, many stay
-a tensor (exchange.py).
+`Index` is the normal form, shared with setitem.py. Slices, ints, integer arrays and NumPy's boolean arrays go to
+indexing.py. Few positions of a tensor are computed at once, many stay a tensor.
 
-Boolean mask indexing, `x[mask]`: arrays of unknown length.
-
-A chunk of selected elements needs only the chunks of data and mask, so functions that need no lengths run in the same
-stage without waiting for counts. Two arrays selected by the same mask have provably equal lengths.
-
-Copies the rows of a chunk that a mask selects.
-
-NumPy's `x[mask]` takes a branch for each element, and copies rows one by one through an iterator. `take` by the
-positions of true elements is faster for rows, and for elements unless few or nearly all are selected.
-Positions are found block by block, for little memory.
+A chunk of elements that a mask selects needs only the chunks of data and mask, so functions that need no lengths run in
+the same stage without waiting for counts. Two arrays selected by the same mask have provably equal lengths. NumPy's
+`x[mask]` takes a branch for each element, and copies rows one by one through an iterator. `take` by the positions of
+true elements is faster for rows, and for elements unless few or nearly all are selected. Positions are found block by
+block, for little memory.
 """
 
 from __future__ import annotations

@@ -1,27 +1,16 @@
 """`map_blocks`: calls a user's function with the chunks of tensors.
 
-The function is pickled, and only unpickled copies are called, in the client too. Its results must have the declared
-shape and dtype.
-
-Learns the results of a user's function by a call with the first elements of its arguments, as NumPy does.
-
-A call with other values may give another dtype: `lambda x: 0 if x < 0 else x / 2`. Where no value can be computed, in
+The function is pickled, and only unpickled copies are called, in the client too. The results must have the declared
+shape and dtype. Where the user declares none, a call with the first elements of the arguments tells them, as in NumPy;
+a call with other values may give another dtype: `lambda x: 0 if x < 0 else x / 2`. Where no value can be computed, in
 the body of a loop of the graph, the function is called with ones.
-Source: https://numpy.org/doc/stable/reference/generated/numpy.vectorize.html (`otypes`).
 
-Applies functions along axes, which are brought into a single chunk; the other axes keep their chunks.
-
-`map_along` is the base of Fourier transforms, sorting, medians and functions of stacks of matrices.
-
-Moves values between cores and GPUs: `x.to_gpu()`, `x.to_cpu()`, `x.fetch(device="cuda")`, functions on CuPy.
-
-CuPy is imported on use only.
-Source: Mars `tensor/base/to_gpu.py` and `to_cpu.py`.
-
-Names the tensor in the closure, globals or defaults of a user's function that cannot be pickled.
-
-A tensor pickles as its value. Where no value can be computed, as in the body of a loop of the graph, the error has the
-names of function and tensor.
+A tensor in the closure, globals or defaults of the function pickles as its value. Where no value can be computed, the
+error has the names of function and tensor. `map_along` applies functions along axes, which are brought into a single
+chunk; it is the base of Fourier transforms, sorting, medians and functions of stacks of matrices. `x.to_gpu()`,
+`x.to_cpu()` and functions on CuPy move values between cores and GPUs; CuPy is imported on use only.
+Source: https://numpy.org/doc/stable/reference/generated/numpy.vectorize.html (`otypes`); Mars `tensor/base/to_gpu.py`
+and `to_cpu.py`.
 """
 
 from __future__ import annotations

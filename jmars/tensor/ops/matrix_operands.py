@@ -1,25 +1,21 @@
-"""Tensor contraction: sums of products along labelled axes, the operand behind `matmul`, `tensordot` and `einsum`.
+"""Operands of linear algebra: sums of products, Cholesky factors tile by tile, functions of `np.linalg` on a block.
 
-Axes have labels, as in `einsum`. Each position of the grid over all labels is a product of chunks. An operand sums
-as many products of an output chunk as memory allows; a tree adds the sums, `config.combine_size` at a time.
-Source: docs/explanation/seeds.md, "Choosing operands" (tree reduction).
+`Contraction` is behind `matmul`, `tensordot` and `einsum`. Axes have labels, as in `einsum`. Every position of the grid
+over all labels is a product of chunks. An operand sums as many products of an output chunk as memory allows; a tree
+adds the sums, `config.combine_size` at a time. The keywords `axes=`, `axis=` and `keepdims=` of ufuncs such as
+`np.matmul` move the core axes to the end, where the functions of jmars expect them, and the axes of the results back.
 
-The keywords `axes=`, `axis=` and `keepdims=` of ufuncs that work on vectors or matrices, such as `np.matmul`.
+The Cholesky factor of a large matrix is computed so that workers share the work and no process holds the matrix
+(right-looking): as soon as a column of tiles of the factor is there, the column is subtracted from all tiles to the
+right. A product is a separate operand, so the next column can begin while others still wait. Within a tile, factors and
+triangular systems are cut in halves again and again, so nearly all is products of matrices.
 
-The core axes are moved to the end, where the functions of jmars expect them, and those of the results back.
-Source: NumPy reference, "Universal functions: optional keyword arguments"; NEP 20.
-
-Cholesky factors of large matrices, tile by tile, so that workers share the work and no process holds the matrix.
-
-Right-looking: as soon as a column of tiles of the factor is there, it is subtracted from all tiles to its right. Each
-product is an operand of its own, so the next column can begin while others still wait.
-Within a tile, factors and triangular systems are cut in halves again and again, so nearly all is products of matrices.
-Source: Golub and Van Loan 2013, "Matrix Computations", section 4.2 (block Cholesky); Elmroth et al. 2004, "Recursive
-Blocked Algorithms and Hybrid Data Structures for Dense Matrix Library Software", SIAM Review 46 (within a tile).
-
-Functions of `np.linalg` on a block, by the array library `xp`: NumPy, or CuPy on a GPU.
-
-A block is a stack of matrices, shape (..., m, n). Functions with several results give these in a single array.
+A block is a stack of matrices, shape (..., m, n), of NumPy or of CuPy on a GPU. Functions with several results give all
+results in a single array.
+Source: docs/explanation/seeds.md, "Choosing operands" (tree reduction); NumPy reference, "Universal functions: optional
+keyword arguments"; NEP 20; Golub and Van Loan 2013, "Matrix Computations", section 4.2 (block Cholesky); Elmroth et al.
+2004, "Recursive Blocked Algorithms and Hybrid Data Structures for Dense Matrix Library Software", SIAM Review 46
+(within a tile).
 """
 
 from __future__ import annotations

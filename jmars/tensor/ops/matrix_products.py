@@ -1,7 +1,4 @@
-"""Linear algebra.
-
-Products of matrices and vectors: `matmul`, `dot`, `tensordot`, `einsum`, `kron`, `cross`, `trace`.
-"""
+"""Products of matrices and vectors: `matmul`, `dot`, `tensordot`, `einsum`, `kron`, `cross`, `trace`."""
 
 from __future__ import annotations
 

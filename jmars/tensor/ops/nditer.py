@@ -1,8 +1,6 @@
-"""`np.nditer` and `np.broadcast` of tensors: NumPy's loops over elements, fetched when the loop begins.
+"""NumPy's loops over elements, `np.nditer` and `ndenumerate`, and its functions of few elements, called on values.
 
-Iterates over the elements of a tensor: `ndenumerate`. Elements are fetched in pieces of `PIECE` bytes.
-
-NumPy's functions of few elements, called on values, and functions that read attributes alone.
+The elements of `nditer` are fetched when the loop begins, those of `ndenumerate` in pieces of `PIECE` bytes.
 """
 
 from __future__ import annotations

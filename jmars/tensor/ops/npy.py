@@ -1,12 +1,9 @@
-"""Arrays read from files and functions, and written to files.
+"""`.npy` files, and `from_blocks`: arrays whose chunks a user's function reads or computes on the workers.
 
-Reads and writes `.npy` files; executors map the file into memory and copy their chunks.
-
-The client reads the header or creates the file; executors receive the path and the first index of their chunk, and
-copy elements block by block. Object arrays are refused, so nothing is unpickled. `mapped_layout` tells where a map of
-the user (`np.memmap`) lies in its file, so that executors read it there. Source: NEP 1 (the .npy format).
-
-`from_blocks`: arrays whose chunks a user's function reads or computes on the workers.
+Executors map a `.npy` file into memory and copy their chunks, block by block. The client reads the header or creates
+the file; executors receive the path and the first index of their chunk. Object arrays are refused, so nothing is
+unpickled. `mapped_layout` tells where a map of the user (`np.memmap`) lies in the file, for executors to read.
+Source: NEP 1 (the .npy format).
 """
 
 from __future__ import annotations

@@ -1,17 +1,11 @@
-"""Medians, percentiles and quantiles: `median`, `percentile`, `quantile` and their NaN-aware versions.
+"""Medians, percentiles and quantiles: `median`, `percentile`, `quantile`, with weights, and their NaN-aware versions.
 
-The reduced axes are brought into a single chunk; quantiles of a long flattened array are selected without a sort
-(quantile_selection.py).
-
-Exact quantiles of a flattened array without sorting: selection by sampled ranges.
-
-Random samples of all chunks give ranges of values that contain the quantiles. Then operands count the elements of each
+The reduced axes are brought into a single chunk. Quantiles of a long flattened array are selected without a sort:
+random samples of all chunks give ranges of values that contain the quantiles. Then operands count the elements of every
 chunk below, at and above the range ends and pass on the elements within, about two percent. Counts and elements
-determine the quantiles exactly. If a quantile lies outside the range (less than once in ten million runs), the array
-is sorted in a second stage.
+determine the quantiles exactly. If a quantile lies outside the range (less than once in ten million runs), the array is
+sorted in a second stage.
 Source: Floyd, Rivest 1975 (selection by samples); NumPy's `quantile`, method "linear".
-
-Weighted quantiles along axes that are brought into a single chunk.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Operands that draw random chunks, block by block, on the executors.
 
-Values depend neither on chunks nor on blocks: doubles are taken by position from one PCG64 sequence (doubles.py), all
-other draws are made cell by cell (cells.py).
+Values depend neither on chunks nor on blocks: doubles are taken by position from one PCG64 sequence, all other draws
+are made cell by cell (random_streams.py).
 Source: O'Neill 2014 (PCG, jumping ahead); NumPy's `jumped`, for the distance between cells.
 """
 

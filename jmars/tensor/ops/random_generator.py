@@ -2,12 +2,10 @@
 
 A `Generator` wraps a NumPy generator. Arrays of at most `SMALL` elements, and doubles of a PCG64 of any number, equal
 NumPy's. Any other array has a separate stream, with a seed drawn from the wrapped generator.
+
+With tensors as parameters, the parameters are rechunked along cell borders, since cells are drawn as a whole
+(random_streams.py), and the draws are rechunked to the requested chunks afterwards.
 Source: numpy.random (NumPy 2).
-
-Draws with tensors as parameters, elementwise.
-
-Cells (cells.py) are drawn as a whole, so the parameters are rechunked along cell borders, and the draws are rechunked
-to the requested chunks afterwards.
 """
 
 from __future__ import annotations
@@ -253,7 +251,7 @@ class Generator:
     # Making a draw
 
     def _distribution(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-        """Draws from a distribution of the tables in distributions.py."""
+        """Draws from a distribution of the tables in random_streams.py."""
         given, size, rest = parameters(name, args, kwargs)
         if (found := _small_draw(self, name, size, args, kwargs)) is not NotImplemented:
             return found  # type: ignore[no-any-return]

@@ -1,11 +1,11 @@
-"""`PythonObjects`: the results of a ufunc of `np.frompyfunc`, an array of Python objects that is not made yet.
+"""Elements that are no numbers: records of structured arrays, and Python objects that are not made yet.
 
-Chunks hold plain bytes, so objects stay out of them. `.astype(float)` makes a tensor: the workers call the function and
-convert its results. Any other use makes NumPy's array of objects, in this process.
+Functions that only move elements (slices, shapes, joining, masks, files) handle structured dtypes like other dtypes;
+here are fields, comparison and sort keys.
 
-Structured arrays: reading and writing fields, comparison, sort keys.
-
-Functions that only move elements (slices, shapes, joining, masks, files) handle structured dtypes like other dtypes.
+`PythonObjects` is the result of a ufunc of `np.frompyfunc`. Chunks hold plain bytes, so objects stay out of them.
+`.astype(float)` makes a tensor: the workers call the function and convert the results. Any other use makes NumPy's
+array of objects, in this process.
 """
 
 from __future__ import annotations

@@ -1,19 +1,13 @@
-"""Reductions, cumulative functions and histograms.
+"""Reductions and running sums: a leaf per chunk, then a tree or a carry over the chunks' results.
 
-Reductions: a leaf per chunk, then a tree that combines `config.combine_size` partial results at a time.
+The tree of a reduction combines `config.combine_size` partial results at a time. dtypes are NumPy's; sums are pairwise,
+so their error grows as in NumPy. Elements that `where=` masks out are replaced by a neutral value before the reduction,
+`initial=` is combined after it.
 
-dtypes are NumPy's; sums are pairwise, so their error grows as in NumPy.
-Source: docs/explanation/seeds.md, "Choosing operands" (tree reduction); Mars `TensorReduction` (combine_size).
-
-The arguments `where=`, `initial=` and `mean=` of reductions.
-
-Masked-out elements are replaced by a neutral value before the reduction, `initial` is combined after it.
-Source: NumPy `_core/_methods.py` (`_mean`, `_var`).
-
-Cumulative sums and products along an axis, and differences.
-
-The scan of a chunk starts from the total of all chunks before. Totals are computed first and carried from chunk to
-chunk, so that scans do not wait for scans. Source: Blelloch 1990 (scan in two passes).
+The scan of a chunk (`cumsum`, `cumprod`) starts from the total of all chunks before. Totals are computed first and
+carried from chunk to chunk, so that scans do not wait for scans.
+Source: docs/explanation/seeds.md, "Choosing operands" (tree reduction); Mars `TensorReduction` (combine_size); NumPy
+`_core/_methods.py` (`_mean`, `_var`); Blelloch 1990 (scan in two passes).
 """
 
 from __future__ import annotations

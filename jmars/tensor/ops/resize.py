@@ -1,13 +1,8 @@
-"""Adds and removes elements: `resize`, `insert`, `trim_zeros`.
+"""Adds and removes elements: `repeat`, `tile`, `pad`, `resize`, `insert`, `trim_zeros`, `packbits`.
 
-Repeats elements along an axis, by a common count or a count for each element: `repeat`; repeats an array: `tile`.
-
-A result chunk has elements of one input chunk. Counts are rechunked to the input's chunks; their sums, the lengths of
-the result's chunks, are computed at once.
-
-`np.pad`: extends arrays at both ends, axis by axis; the original chunks are not copied.
-
-`np.packbits` and `np.unpackbits`.
+A result chunk of `repeat` has elements of a single input chunk. Counts are rechunked to the input's chunks; their sums,
+the lengths of the result's chunks, are computed at once. `pad` extends arrays at both ends, axis by axis; the original
+chunks are not copied.
 """
 
 from __future__ import annotations

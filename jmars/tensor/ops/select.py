@@ -1,14 +1,7 @@
-"""Selection by conditions, numbers or positions: `select`, `choose`, `piecewise`, `take_along_axis`.
+"""Selection and writing by conditions, numbers or flat positions: `select`, `choose`, `put`, `delete`, `nonzero`.
 
-NumPy functions that write into a tensor: `put`, `place`, `putmask`, `fill_diagonal`.
-
-Removes elements at positions along one axis: `delete`.
-
-A chunk gets the positions that are removed, or bits. A large tensor of positions, or a mask, selects what stays.
-
-Conversion between flat positions and one position per axis.
-
-Positions of nonzero elements: index arrays selected by a boolean mask, so their number may stay unknown.
+A chunk of `delete` gets the positions that are removed, or bits. A large tensor of positions, or a mask, selects what
+stays. Positions of nonzero elements are index arrays selected by a boolean mask, so their number may stay unknown.
 """
 
 from __future__ import annotations

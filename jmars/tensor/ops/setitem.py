@@ -1,10 +1,7 @@
 """`x[index] = value` as a function: returns a new array, to which `Tensor.__setitem__` rebinds the handle.
 
-Chunks without written elements are passed on; chunks that are overwritten completely are not read.
-
-Writes at positions given by integer arrays: `x[i, :, j] = value` and `np.add.at`.
-
-Chunks without a written element are passed on. Many positions or values are exchanged: exchange.py.
+Chunks without written elements are passed on; chunks that are overwritten completely are not read. Many positions or
+values, as in `x[i, :, j] = value` and `np.add.at`, are exchanged (indexing.py).
 """
 
 from __future__ import annotations

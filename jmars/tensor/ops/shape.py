@@ -1,21 +1,12 @@
-"""Shapes: axes, reshaping, joining, padding, rolling.
+"""Shapes: axes permuted, added and removed; `reshape`, `concatenate`, `stack`, `split`, `roll`.
 
-Permutes, adds and removes axes, chunk by chunk.
-
-`reshape` and `ravel`.
-
-Groups of axes become groups of axes: (4, 6, 5) to (24, 5) leaves the last axis alone. Within a group the chunks are
-rechunked to contiguous runs of elements in C order, the runs are rechunked for the new shape, then reshaped.
-Source: `dask.array.reshape` (the grouping of axes).
-
-Joins and splits arrays: `concatenate`, `stack`, `block`, `split`.
+For `reshape`, groups of axes become groups of axes: (4, 6, 5) to (24, 5) leaves the last axis alone. Within a group the
+chunks are rechunked to contiguous runs of elements in C order, the runs are rechunked for the new shape, then reshaped.
 
 Concatenation copies no data: the result has the chunks of the parts. Only very small chunks are merged with their
-neighbours, and slices of an array that are joined again get the splits of that array.
-
-`np.roll`: assembles output chunks from the overlapping chunks of the periodically repeated input.
-
-The result keeps the splits of the input, also after many rolls.
+neighbours, and slices of an array that are joined again get the splits of that array. `roll` assembles output chunks
+from the overlapping chunks of the periodically repeated input, and keeps the splits, also after many rolls.
+Source: `dask.array.reshape` (the grouping of axes).
 """
 
 from __future__ import annotations

@@ -1,13 +1,4 @@
-"""Signals: Fourier transforms, convolution, interpolation, windows, polynomials.
-
-Interpolation, numerical derivatives and integrals: `interp`, `gradient`, `trapezoid`, `unwrap`.
-
-Convolution and correlation of 1-d arrays: `convolve` and `correlate`.
-
-Window functions, and the special functions `sinc` and `i0`.
-
-Polynomials: evaluation and least squares fits, `polyval`, `polyfit`, `vander`, and the class `np.poly1d`.
-"""
+"""Signals: interpolation, derivatives and integrals, convolution, windows, `sinc`, polynomials."""
 
 from __future__ import annotations
 

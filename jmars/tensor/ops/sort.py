@@ -1,21 +1,14 @@
-"""Sorting, quantiles and distinct elements.
+"""Sorting: `sort`, `argsort`, `partition`, `lexsort`, `topk`: short lines in a single chunk, long lines by ranges.
 
-Sorting: `sort`, `argsort`, `partition`, `lexsort`: short lines in a single chunk, long lines by ranges.
+Long 1-d or flattened arrays keep their chunks, and no process holds more than a few. In the first stage chunks are
+sorted into runs; samples of all runs give splitters, several per output chunk, and every run counts the elements below
+each splitter. In the second stage an output chunk gathers the pieces of the runs that hold the elements, with some more
+at both ends, sorts them and drops the ends. So elements are spilled at most once, and output chunks do not wait for
+other output chunks: an external merge sort with ranges instead of buffers. For positions, runs consist of records of
+the keys and the position, which orders equal keys, so that the sort is stable.
 
-Long 1-d or flattened arrays keep their chunks (sample_sort.py); the order of equal elements is stable then.
-
-Sample sort of a 1-d array of many chunks; no process holds more than a few chunks.
-
-In the first stage chunks are sorted into runs; samples of all runs give splitters, several per output chunk, and every
-run counts the elements below each splitter. In the second stage an output chunk gathers the pieces of the runs that
-hold its elements, with some more at both ends, sorts them and drops the ends. So elements are spilled at most once, and
-output chunks do not wait for each other: an external merge sort with ranges instead of buffers. For positions, runs
-consist of records of the keys and the position, which orders equal keys, so that the sort is stable.
-Source: Shi, Schaeffer 1992 (parallel sorting by regular sampling).
-
-`topk`: the largest or smallest elements along an axis, per chunk first, then of these results.
-
-Source: `dask.array.topk` (2025), arguments and order.
+`topk` takes the largest or smallest elements along an axis, per chunk first, then of the results.
+Source: Shi, Schaeffer 1992 (parallel sorting by regular sampling); `dask.array.topk` (2025), arguments and order.
 """
 
 from __future__ import annotations

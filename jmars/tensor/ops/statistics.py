@@ -1,17 +1,10 @@
-"""Reductions built from other operations: NaN-aware reductions, averages, comparisons of whole arrays.
+"""Statistics built from other operations: NaN-aware reductions, averages, covariance, histograms.
 
-Covariance and correlation: `np.cov` and `np.corrcoef`. Source: NumPy `lib/_function_base_impl.py`.
-
-Histograms and bin lookup: `bincount`, `histogram`, `histogramdd`, `digitize`, `searchsorted`.
-
-NumPy's function counts each chunk with common edges; a tree sums the counts. Edges that depend on the data, on
-minimum and maximum, are computed in the same graph.
-
-Number of histogram bins by a named rule, as `bins="auto"` or "fd".
-
-The rules need a few statistics of the data, which are computed at once; "stone" needs a histogram for each number of
-bins that it tries.
-Source: NumPy `lib/_histograms_impl.py` and the papers cited there.
+A histogram counts every chunk by NumPy's function, with common edges; a tree sums the counts. Edges that depend on the
+data, on minimum and maximum, are computed in the same graph. The rules for the number of bins, as `bins="auto"` or
+"fd", need a few statistics of the data, which are computed at once; "stone" needs a histogram for every number of bins
+that is tried.
+Source: NumPy `lib/_function_base_impl.py`, `lib/_histograms_impl.py` and the papers cited there.
 """
 
 from __future__ import annotations

@@ -2,11 +2,7 @@
 
 A chunk of the tree packs sorted distinct elements, first positions and counts as bytes, and the result is a single
 chunk. Of a long array whose elements are mostly distinct, by a sample, the elements are sorted by ranges instead
-(sample_sort.py), and the results have many chunks.
-
-`np.unique` with `axis=`: distinct slices along an axis; the array is brought into a single chunk.
-
-The number of distinct slices is an unknown length.
+(sort.py), and the results have many chunks. With `axis=` the array is brought into a single chunk.
 """
 
 from __future__ import annotations
