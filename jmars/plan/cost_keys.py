@@ -25,7 +25,7 @@ from jmars.kernels.program import Call, Combine, Elementwise, Generate, Program,
 from jmars.model.limits import REMEMBERED_PROGRAMS
 
 _NAME = 60  # characters of a program's name that a key shows
-_PRODUCTS = "sum_products"  # tensor.ops.linalg.contraction: its work grows with all axes at once, not with its bytes
+_PRODUCTS = "sum_products"  # matrix_operands.py: its work grows with all axes at once, not with its bytes
 
 
 @dataclass(frozen=True)
