@@ -1,9 +1,7 @@
-"""Cuts a chunk into blocks that fit the second-level cache.
+"""Blocks of a chunk that fit the second-level cache; memory that kernels use again; the processor's flags.
 
 Neighbouring axes on which every input is whole, or broadcast in the same way, are joined first, so that arrays of equal
 shape become a single long axis. Blocks cover the chunk in C order without gaps.
-
-Memory of a thread that kernels use again: block buffers, and arrays that ended (`spares`).
 
 A large array that the C library just mapped costs 2 to 9 times as much to write as an array whose pages are there.
 Dask's workers give every array back to the system at once (`MALLOC_TRIM_THRESHOLD_`), so chunks that do not leave a
@@ -11,11 +9,10 @@ kernel or a group are kept here for the next chunk of the same type. A thread ha
 `open_spares` and `close_spares`: in a kernel, in a group, or for good in a worker of an engine and, a few, in a client
 that computes small values.
 
-Reads the processor's floating point flags behind machine code and numexpr, which tell NumPy of no error.
-
-The flags say that some element had an error, or that a comparison met NaN. So NumPy computes the elements once more,
-and drops them: it calls the handler (float_errors.py) for the errors that it warns of. Without an error that takes a
-call of a C function for each block, and no second computation.
+Machine code and numexpr tell NumPy of no error; the processor's floating point flags say that some element had an
+error, or that a comparison met NaN. So NumPy computes the elements once more, and drops them: it calls the handler
+(float_errors.py) for the errors that it warns of. Without an error that takes a call of a C function for each block,
+and no second computation.
 Source: C standard library, <fenv.h>; docs/decisions/0055-warnings-of-workers.md.
 """
 

@@ -4,11 +4,10 @@ A kernel writes `out` in place, asks `stop()` (the job's stop flag) between step
 errors to its caller (an executor sets a `FloatErrors` as NumPy's handler once). A `Call` step and a chunk of a single
 block do not ask. Elementwise parts run block by block in cache, a reduction right behind them.
 
-Writes an operand as a document of its own, with the chunks to fetch, so that it runs apart from any cluster.
-
-`executable` makes the executable graph (Fetch operands and the operand) as readable JSON; `run_executable` runs the
-graph on given inputs. `Job.operand` and `python -m jmars operand` reach both. The operand itself travels as a pickle
-inside, like any program: run only documents that you made.
+`executable` writes an operand as a separate document, with the chunks to fetch, as readable JSON, so that the operand
+runs apart from any cluster; `run_executable` runs the document on given inputs. `Job.operand` and
+`python -m jmars operand` reach both. The operand itself travels as a pickle inside, like any program: run only
+documents that you made.
 Source: docs/explanation/seeds.md, "Operand states".
 """
 

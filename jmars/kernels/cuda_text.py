@@ -1,22 +1,14 @@
-"""Writes an expression as a C++ function, for a GPU: a statement a node, with NumPy's dtypes.
+"""Kernels for GPUs: an expression as a C++ function with NumPy's dtypes, and the loops of threads around it.
 
-The text is complete but for the loop around the function, so that NVRTC compiles the text for any GPU, and tests
-compile the same text for this machine. Compile without fused multiply-add (`--fmad=false`): NumPy rounds after
-each operation.
-Source: NumPy, `ufunc.resolve_dtypes`; CUDA C++ Programming Guide, "Mathematical
-Functions" (errors of the functions in `CLOSE`).
-
-Functions of C++ that `cuda_text` calls: NumPy's operations where C++ has a different rule or none.
-
-The texts define `jm_NAME`, templates over a type T (U is the unsigned type of the same size), with the qualifier JM of
-the compiler: NVRTC for a GPU, or the tests for this machine.
-Source: NumPy `_core/src/umath/loops*.src`, `npy_math_internal.h.src` (signs of remainders, NaN in extremes, shifts).
-
-Kernels for GPUs: loops of threads around the functions of `cuda_text`.
+NVRTC compiles the text for any GPU, and tests compile the same text for this machine. Compile without fused
+multiply-add (`--fmad=false`): NumPy rounds after each operation. Where C++ has a different rule or none, the text calls
+`jm_NAME`, templates over a type T (U is the unsigned type of the same size), with the qualifier JM of the compiler.
 
 A thread of a map loads several elements before the thread computes them. A reduction has a block of threads for
 a part of the reduced elements; a second launch reduces the parts. Arrays are those of C's order.
-Source: https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html; Harris 2007 (parallel reduction).
+Source: NumPy, `ufunc.resolve_dtypes`, `_core/src/umath/loops*.src`, `npy_math_internal.h.src` (signs of remainders, NaN
+in extremes, shifts); CUDA C++ Programming Guide, "Mathematical Functions" (errors of the functions in `CLOSE`);
+https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/index.html; Harris 2007 (parallel reduction).
 """
 
 from __future__ import annotations

@@ -1,17 +1,15 @@
-"""Collects floating point errors of elementwise kernels, for the warnings that NumPy would give.
+"""Collects floating point errors of elementwise kernels, for the warnings that NumPy would give; describes exceptions.
 
 NumPy calls a `FloatErrors` (`np.seterrcall`) when an operation divides by zero, overflows or has an invalid value, and
 costs nothing otherwise. Only generated functions (numpy_backend.py) count; the line of the function that runs is the
 node. Machine code and numexpr set the flags of the processor: `Suspicion` reads them, and NumPy computes the block
 again where they tell of an error. The scheduler finds the user's line (`Compiled.source`).
-Source: NumPy reference, "Floating point error handling"; docs/decisions/0055-warnings-of-workers.md.
 
-Notes on exceptions: which of the operands that are fused in a program raised.
-
-Describes an exception of a kernel as a `Failure`: class, text, frames of the user's code, fused operand.
-
-Executors and tasks on an engine use the same description, so the client shows the same error wherever an operand ran.
-Source: docs/explanation/seeds.md, "Execution control".
+An exception of a kernel becomes a `Failure`: class, text, frames of the user's code, and the operand that raised, of
+those that are fused in the program. Executors and tasks on an engine use the same description, so the client shows the
+same error wherever an operand ran.
+Source: NumPy reference, "Floating point error handling"; docs/decisions/0055-warnings-of-workers.md;
+docs/explanation/seeds.md, "Execution control".
 """
 
 from __future__ import annotations

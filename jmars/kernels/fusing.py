@@ -3,13 +3,12 @@
 `compose` lays out the steps of all programs in order, joins elementwise steps of equal shape into an expression where
 no other step reads the values between, and counts the bytes held meanwhile. `regions` groups the steps that run
 together, block by block. The optimiser chooses the operands to fuse. Time is linear in the steps.
+
+Some values of a program need no memory, because they lie in the memory of other values. A slice that only elementwise
+steps read is a view of the sliced value; so are windows, also where they are reduced. Values side by side that only
+elementwise steps read are not copied together. A value that is written to a slice is computed there. `sharing` sees the
+steps only, so that planned and used memory agree.
 Source: docs/explanation/seeds.md, "Graph fusion"; `Fusion.compose` of Mars 0.1.
-
-Finds the values of a program that need no memory, because they lie in the memory of other values.
-
-A slice that only elementwise steps read is a view of the sliced value; so are windows, also where they are reduced.
-Values side by side that only elementwise steps read are not copied together. A value that is written to a slice is
-computed there. `sharing` sees the steps only, so that planned and used memory agree.
 """
 
 from __future__ import annotations

@@ -1,14 +1,8 @@
 """Runs a group of operands, one after the other, in this process: a task of an engine, or a small graph in the client.
 
-Executors run the same kernels (`compile_program`), so the bytes of all chunks are the same.
-Source: docs/explanation/seeds.md, "Execution in a worker".
-
-Chunks of a group while it runs in a process: inputs, intermediate chunks, outputs.
-
-Source: docs/explanation/seeds.md, "Execution in a worker".
-
-Programs that travel as pickles: by digest, and loaded and compiled once by all threads of a process.
-
+Executors run the same kernels (`compile_program`), so the bytes of all chunks are the same. The chunks of the group are
+inputs, intermediate chunks and outputs. Programs travel as pickles, by digest, and are loaded and compiled once by all
+threads of a process.
 Source: docs/explanation/seeds.md, "Execution in a worker".
 """
 

@@ -6,10 +6,8 @@ generators or other reductions the routine runs block by block. NumPy computes b
 formula (operations.py). A thread begins to compile when the kernel is made; the first operand waits for the thread, so
 that values never depend on how long compiling takes.
 
-Chooses the programs to compile to machine code: their expressions save more time in a run than compiling takes.
-
-`marked` sees the graph as it will run, so that the choice depends on the graph and the machine, never on measured
-times.
+`marked` chooses the programs to compile: their expressions save more time in a run than compiling takes. It sees the
+graph as it will run, so that the choice depends on the graph and the machine, never on measured times.
 """
 
 from __future__ import annotations

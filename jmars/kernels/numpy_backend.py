@@ -1,16 +1,14 @@
-"""Compiles expressions to generated Python functions of NumPy calls that write their output in place.
+"""Compiles expressions to generated Python functions of NumPy calls, or to numexpr programs, and compares the costs.
 
-Two forms: `whole` for chunks of at most a block, where NumPy allocates intermediate values, and `block`, which takes
-buffers for them. All names in the generated text are ours (x0, t0, f0, ...); functions and constants are bound as
-globals, so that no text of a user is ever compiled. Blocked NumPy calls beat numexpr by 1.5 to 6 times where NumPy has
-vector loops.
+Calls of NumPy write the output in place. Two forms: `whole` for chunks of at most a block, where NumPy allocates
+intermediate values, and `block`, which takes buffers for them. All names in the generated text are ours (x0, t0, f0,
+...); functions and constants are bound as globals, so that no text of a user is ever compiled. Blocked NumPy calls beat
+numexpr by 1.5 to 6 times where NumPy has vector loops.
 
-Compiles expressions to numexpr programs, where numexpr gives exactly NumPy's values, and compares the costs of both.
-
-Only operations with NumPy's dtype and NumPy's bits are taken: no reductions, no unsigned or short integers, no float16
-or complex, no powers, no transcendental functions, no integer division. Constants enter as typed 0-d arrays, so that no
-literal promotes a dtype. Names in the text are generated. numexpr is imported when the first expression is compiled,
-and runs on a single thread: parallelism is the scheduler's.
+numexpr takes expressions where it gives exactly NumPy's values: only operations with NumPy's dtype and NumPy's bits, no
+reductions, no unsigned or short integers, no float16 or complex, no powers, no transcendental functions, no integer
+division. Constants enter as typed 0-d arrays, so that no literal promotes a dtype. numexpr is imported when the first
+expression is compiled, and runs on a single thread: parallelism is the scheduler's.
 Source: docs/explanation/seeds.md, "Graph fusion"; costs as measured, docs/decisions/0007-numpy-before-numexpr.md.
 """
 

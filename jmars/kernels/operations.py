@@ -1,24 +1,19 @@
 """Writes NumPy's operations in LLVM assembly, on values of the dtype in which NumPy's loop computes.
 
-`lane_code` writes a whole expression. An operation or dtype outside the table, or with an error beyond formulas.ULPS,
-has no machine code: NumPy runs the expression.
-Source: NumPy `_core/src/umath/loops*.src` (order of comparisons with NaN, shifts beyond the width, signs).
+`lane_code` writes a whole expression. An operation or dtype outside the table, or with an error beyond `ULPS`, has no
+machine code: NumPy runs the expression. A `Value` is a vector of lanes, and `a * b` writes an instruction. The code is
+exact: no reordering, and contraction only by `fma`, so that every operation rounds as NumPy's does. No text of a user
+ever enters the code.
 
-Functions of float64 without branches, for vector units: sin, cos, exp, expm1, log, log1p, tanh and others.
-
-A formula takes and gives lanes of doubles and keeps NumPy's values for NaN, infinities, signed zeros,
-overflow and subnormal numbers. `ULPS` bounds the error of each formula; tests check the bounds. Lanes outside the
-domain of a formula (angles beyond 2**45, infinities) are added to `Code.flagged`; NumPy computes blocks with such
-lanes.
-Source: Cody and Waite 1980, "Software Manual for the Elementary Functions" (reduction in parts, each exact by fma);
-fdlibm's published kernels for log and atan (`e_log.c`, `s_atan.c`); Taylor series for the others, for the sine
-economised by Chebyshev polynomials (Lanczos 1938) over a quarter of a turn, to 3.5e-17 of the value.
-
-Writes LLVM assembly by Python operators: a `Value` is a vector of lanes, and `a * b` writes an instruction.
-
-The code is exact: no reordering, and contraction only by `fma`, so that every operation rounds as NumPy's does. No text
-of a user ever enters the code.
-Source: LLVM Language Reference (llvm.org/docs/LangRef.html), "Instruction Reference" and "Vector Type".
+The functions of float64 (sin, cos, exp, expm1, log, log1p, tanh and others) are formulas without branches, for vector
+units. A formula takes and gives lanes of doubles and keeps NumPy's values for NaN, infinities, signed zeros, overflow
+and subnormal numbers. `ULPS` bounds the error of each formula; tests check the bounds. Lanes outside the domain of a
+formula (angles beyond 2**45, infinities) are added to `Code.flagged`; NumPy computes blocks with such lanes.
+Source: NumPy `_core/src/umath/loops*.src` (order of comparisons with NaN, shifts beyond the width, signs); Cody and
+Waite 1980, "Software Manual for the Elementary Functions" (reduction in parts, each exact by fma); fdlibm's published
+kernels for log and atan (`e_log.c`, `s_atan.c`); Taylor series for the others, for the sine economised by Chebyshev
+polynomials (Lanczos 1938) over a quarter of a turn, to 3.5e-17 of the value; LLVM Language Reference
+(llvm.org/docs/LangRef.html), "Instruction Reference" and "Vector Type".
 """
 
 from __future__ import annotations

@@ -1,18 +1,13 @@
 """Runs generators, expression and reduction in a single pass over the blocks of a chunk; any may be missing.
 
 Intermediate values are a block in the second-level cache, so a fused chain never holds a whole chunk beside its inputs
-and output. NumPy reduces block by block.
+and output. NumPy reduces block by block. Blocks that end in a common state are joined in pairs of equal weight, like
+NumPy's pairwise summation, so that the error grows with the logarithm of the chunk's size; the steps of a tree
+reduction, a chunk to a state and several states to a single state, are compiled here.
 
-Computes views of equal strides as lines of contiguous elements, with the elements between their rows.
-
-The slices of a stencil lie at constant distances in arrays of one shape, so an expression of them is one of lines. Its
-values at the elements between the rows mean nothing: the output must be a part of an array whose other elements are
-written afterwards.
-
-Compiles the steps of a tree reduction: a chunk to its state, several states to a single state.
-
-Blocks that end in a common state are joined in pairs of equal weight, like NumPy's pairwise summation, so that the
-error grows with the logarithm of the chunk's size.
+The slices of a stencil lie at constant distances in arrays of one shape, so an expression of them is one of lines:
+contiguous elements, with the elements between the rows. The values between the rows mean nothing: the output must be a
+part of an array whose other elements are written afterwards.
 """
 
 from __future__ import annotations

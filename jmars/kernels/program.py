@@ -3,19 +3,16 @@
 Operands of equal shapes share a `Program`; the differences between them (bounds of a slice, position of a random
 stream) are the operand's `args`. Tiling makes programs (tensor/ops), fusing.py joins programs, compile.py compiles
 them. A step names the values that it reads: first the program's inputs, then the results of earlier steps.
+
+Elements of a chunk are plain bytes of a fixed length, readable by any process. A pointer (a Python object, text of
+variable length) is an address of the process that wrote the element; another process that follows the address ends by a
+segmentation fault. So constructors of tensors (`TensorData`) and of chunk types (`ChunkType`) refuse other dtypes, and
+so do executors and clients before they map a chunk of shared memory as an array.
+
+For a chunk of unknown size a program promises a shape with lengths of -1, and perhaps a bound. The last step returns
+the chunk in separate memory: an array, or `Pieces` for bytes that lie in several places. The result is checked and
+measured, executors ask for a slot, and the result is written there.
 Source: docs/explanation/seeds.md, "Graph fusion".
-
-Refuses dtypes that a chunk cannot have: elements must be plain bytes of a fixed length, readable by any process.
-
-A pointer (a Python object, text of variable length) is an address of the process that wrote the element; another
-process that follows the address ends by a segmentation fault. Constructors of tensors (`TensorData`) and of chunk types
-(`ChunkType`) check here, and so do executors and clients before they map a chunk of shared memory as an array.
-
-Chunks of unknown size: a function's result is checked and measured, then written to its slot.
-
-A program promises a shape with lengths of -1, and perhaps a bound (`ChunkType`). Its last step returns the chunk in
-memory of its own: an array, or `Pieces` for bytes that lie in several places. Executors ask for a slot between the two
-steps.
 """
 
 from __future__ import annotations

@@ -1,16 +1,13 @@
-"""Writes loops around an expression in LLVM assembly: over the elements of a chunk, or summing its blocks.
+"""Writes loops around an expression in LLVM assembly, over the elements of a chunk or summing its blocks; loads them.
 
 `elementwise_text` and `sums_text` give a whole module with a single function, or None where the expression has no
 machine code. Sums are added in the very order in which NumPy adds a block of this size, so that both give the same
 bits: eight partial sums over 128 elements, then pairs of neighbours.
+
+numba's library (`llvmlite`, extra `jit`) compiles the text for this machine. An `ExecutionEngine` owns the target
+machine that it is made with, so the process keeps a single engine for good.
 Source: NumPy `_core/src/umath/loops_utils.h.src`, pairwise sum; Higham 1993, "The accuracy of floating point
-summation".
-
-Compiles LLVM assembly for this machine and loads the result, by numba's library (`llvmlite`, extra `jit`).
-
-llvmlite's `ExecutionEngine` owns the target machine that it is made with, so the process keeps a single engine for
-good.
-Source: llvmlite documentation (llvmlite.readthedocs.io), "Binding layer".
+summation"; llvmlite documentation (llvmlite.readthedocs.io), "Binding layer".
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""Bokeh figures of a RunRecord: operands by worker, memory, transfers, seconds by kind and by line.
+"""Bokeh figures of a RunRecord: operands by worker, memory, transfers, seconds by kind and by line; the report's page.
 
 Bokeh is imported on first use (`pip install "jmars[reports]"`). Columns travel as packed numbers, each colour is a
-renderer, and texts of lines stand once, so that 20,000 operands take half a megabyte.
+renderer, and texts of lines stand once, so that 20,000 operands take half a megabyte. The HTML page needs no server and
+no network: texts of users (names of jobs, lines, errors) are escaped, and Bokeh's script stands in the page.
 Source: https://docs.bokeh.org/en/latest/docs/reference.html.
-
-A report as an HTML page that needs nothing else: no server, no network.
-
-Texts of users (names of jobs, lines, errors) are escaped; Bokeh's script stands in the page.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
-"""Graphs before and after fusion as text for Graphviz's `dot`.
+"""Graphs before and after fusion as text for Graphviz's `dot`, and drawn by Graphviz.
 
-Pure: takes the data of a `GraphBuilt` event, which plans have too. A graph of more than `SMALL` operands is drawn by
-layers: a box per tensor operand before fusion, a box per kind of operand after fusion.
-Source: https://graphviz.org/doc/info/lang.html.
+Takes the data of a `GraphBuilt` event, which plans have too. A graph of more than `SMALL` operands is drawn by layers:
+a box per tensor operand before fusion, a box per kind of operand after fusion. `OperandFacts` folds state, worker and
+seconds of the operands of a job's newest stage from events.
 
-OperandFacts: state, worker and seconds of the operands of a job's newest stage, folded from events.
-
-Drawing: a graph drawn by Graphviz, shown by notebooks and saved to files.
-
-Needs the Python package `graphviz` (`pip install "jmars[reports]"`) and Graphviz's program `dot`.
-Source: https://graphviz.readthedocs.io/en/stable/api.html.
+A `Drawing` is shown by notebooks and saved to files. It needs the Python package `graphviz`
+(`pip install "jmars[reports]"`) and Graphviz's program `dot`.
+Source: https://graphviz.org/doc/info/lang.html; https://graphviz.readthedocs.io/en/stable/api.html.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """RunRecord: folds the events of jobs into columns: operands with their times, memory, transfers, states, predictions.
 
-Pure: takes events as the log gives them, in any number of calls; figures and pages read the columns.
-
-Names and source lines of a stage's operands, as a `GraphBuilt` event tells them.
-
-Pauses of a run in which no operand waits or runs, as between the cells of a notebook, folded in a time line.
+Pure: takes events as the log gives them, in any number of calls; figures and pages read the columns. Names and source
+lines come with a `GraphBuilt` event. Pauses in which no operand waits or runs, as between the cells of a notebook, are
+folded in the time line.
 """
 
 from __future__ import annotations

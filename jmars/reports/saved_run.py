@@ -1,8 +1,7 @@
 """SavedRun: the events of a job in a file, to look at later, on any machine, without a cluster.
 
-A file is a line of text, then compressed msgpack: no code is in it, so a file of somebody else is safe to read.
-
-Checks the events of a file before they are folded: types, and numbers by which memory is reserved.
+A file is a line of text, then compressed msgpack: no code is in it, so a file of somebody else is safe to read. Events
+are checked before they are folded: types, and numbers by which memory is reserved.
 """
 
 from __future__ import annotations
