@@ -1,7 +1,7 @@
 """`np.polynomial` of tensors: NumPy's classes and functions; imported on first use, as NumPy's are.
 
 A polynomial has few coefficients, so they are NumPy's: a tensor of coefficients, and a fit, is computed at once. The
-points of an evaluation, and of `Polynomial.fit`, stay on the cluster. `np.poly1d` is in ops/signal/polynomials.py.
+points of an evaluation, and of `Polynomial.fit`, stay on the cluster. `np.poly1d` is in ops/signal.py.
 """
 
 from __future__ import annotations
