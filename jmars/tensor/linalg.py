@@ -1,6 +1,6 @@
 """`jmars.tensor.linalg`: the functions of `np.linalg`, looked up in the table of protocols.py.
 
-`np.linalg.trace`, `diagonal` and `outer` differ from `np.trace`, `diagonal` and `outer`; ops/linalg/matrix_products.py
+`np.linalg.trace`, `diagonal` and `outer` differ from `np.trace`, `diagonal` and `outer`; ops/matrix_products.py
 has both.
 """
 
