@@ -2,15 +2,12 @@
 
 Chains, regions and colors decide the groups, by the last row of each row's group. Equal groups share a program, found
 by comparing flat descriptions of all groups at once, so a hundred thousand equal groups cost a few hundred nanoseconds
-per operand and a single call of `kernels.fusing.compose`.
-Source: docs/explanation/seeds.md, "Graph fusion"; `Fusion.compose` of Mars 0.1.
+per operand and a single call of `kernels.fusing.compose`. The flat arrays are renumbered after rows were dropped or
+fused, for `prune` too.
 
-Renumbers the flat arrays of a chunk graph after rows were dropped or fused, for `prune` and `fuse_groups`.
-
-Splits fused operands into their members: the inverse of fuse_groups.py.
-
-No run needs this inverse; it shows that fusion loses no operand, argument or input, as the documents demand.
-Source: docs/explanation/seeds.md, "Graph fusion"; `Fusion.decompose` of Mars 0.1.
+The inverse splits fused operands into their members. No run needs it; it shows that fusion loses no operand, argument
+or input.
+Source: docs/explanation/seeds.md, "Graph fusion"; `Fusion.compose` and `Fusion.decompose` of Mars 0.1.
 """
 
 from __future__ import annotations

@@ -2,42 +2,24 @@
 
 merge equal tensors -> push down rechunks and slices -> join writes -> fuse tensors -> tile -> prune -> fuse operands ->
 rematerialise -> mark for machine code -> rank. The result keeps the graph without pruning and fusion too, for the live
-view and for errors.
-Source: docs/explanation/seeds.md, "Graph preparation", "Configuration", "Preparing the graph".
+view and for errors. The small passes are here:
 
-Drops operands that no result needs (Dask: cull).
+- Operands with equal tokens and equal inputs give equal values: `(x + 1) * (x + 1)` adds once. The pass works on
+  tensors, so its cost does not grow with the number of chunks.
+- `a[k] = v` in a loop copies a chunk once for many writes. A write makes a new tensor of all elements (setitem.py);
+  where only the next write reads a tensor, both become a single operand.
+- Windows are views of their input (apply.py) as long as a single fused operand reads them. Where several do, such as
+  the sum and the deviations of a variance, storing the windows would take many times the input's bytes. So windows, and
+  masks and the like computed of windows alone, are repeated for each reader.
+- `Operand.tile` divides an operand's work; tiling calls it in topological order with the chunks of the inputs. The
+  operands on chunks of the same tensor operand are a layer.
+- Operands that no result needs are dropped: tiling makes all chunks of every tensor, `x[:10].execute()` needs the first
+  few.
+- Rows are numbered by annotations and devices; rows with different numbers are never fused.
 
-Tiling makes all chunks of every tensor; `x[:10].execute()` needs the first few.
-Source: Dask `cull`.
-
-Common-subexpression elimination: equal tensors are computed once.
-
-Operands with equal tokens and equal inputs give equal values: `(x + 1) * (x + 1)` adds once. The pass works on tensors,
-so its cost does not grow with the number of chunks.
-Source: Ershov 1958 (hash-consing).
-
-Tiles a tensor graph: each operand on tensors adds the operands on chunks that compute its chunks.
-
-`Operand.tile` divides an operand's work; this pass calls it in topological order with the chunks of the inputs. The
-operands on chunks of the same tensor operand are a layer.
-Source: docs/explanation/seeds.md, "Chunk graph".
-
-Numbers the rows of a chunk graph by annotations and devices: rows with different numbers are never fused.
-
-Source: Mars `optimization/physical`, `_can_color_same` (mixed gpu flags, other expected workers, scheduling hints).
-
-Joins chains of writes to slices: `a[k] = v` in a loop copies a chunk once for many writes, not once for each.
-
-A write makes a new tensor of all elements (setitem.py). Where only the next write reads a tensor, both become a single
-operand.
-Source: deforestation of updates (Hudak, Bloss 1985, aggregate update problem).
-
-Gives each reader of sliding windows its own windows, so that no windows are stored.
-
-Windows are views of their input (apply.py) as long as a single fused operand reads them. Where several do,
-such as the sum and the deviations of a variance, storing the windows would take many times the input's bytes. So
-windows, and masks and the like computed of windows alone, are repeated for each reader: rematerialisation, on tensors.
-Source: Briggs, Cooper, Torczon 1992 (rematerialization).
+Source: docs/explanation/seeds.md, "Graph preparation", "Configuration", "Chunk graph", "Preparing the graph"; Dask
+`cull`; Ershov 1958 (hash-consing); Hudak, Bloss 1985 (aggregate update problem); Briggs, Cooper, Torczon 1992
+(rematerialization); Mars `optimization/physical`, `_can_color_same`.
 """
 
 from __future__ import annotations

@@ -1,26 +1,21 @@
-"""Fuses regions: operands with several inputs and a single output that run in one pass over the blocks of a chunk.
+"""Decides which operands are fused: regions that run in one pass over the blocks of a chunk, chains, colours.
 
 An operand joins its readers if all readers are in the same group and take its elements block by block: elementwise
 operands and generators join elementwise operands and reductions of the same shape; so do slices, which are read where
 they are, and functions, a few per group, since their chunks are held meanwhile. An elementwise operand also joins the
 assignment that writes its elements to a slice, and the mask of a selection joins the selection. Only the output leaves
 a group, so no path leaves a group and returns: the graph of groups has no cycle. A value with several readers is inside
-with all its readers, or stays a chunk. Lines of the remaining operands are fused afterwards.
-Source: Legate Diffuse (ASPLOS 2025); Mars `optimization/physical/numexpr.py`.
+with all its readers, or stays a chunk.
 
-Fuses chains: lines of operands without branches.
+Chains, lines of operands without branches, are fused afterwards: an edge joins two operands if no other edge leaves the
+first operand and no other edge enters the second. The setting `fuse: chain` applies this rule alone.
 
-An edge joins two operands if no other edge leaves the first operand and no other edge enters the second. The setting
-`fuse: chain` applies this rule alone; regions.py applies it after its own.
-Source: docs/explanation/seeds.md, "Graph fusion", "Preparing the graph".
-
-Fusion by colours, Mars's newer rule: operands of the same colour become a single operand.
-
-`colors` is Mars's algorithm: sources get colours in pairs, a colour passes on to readers whose inputs all have it, and
+`colors` is Mars's newer rule: sources get colours in pairs, a colour passes on to readers whose inputs all have it, and
 is taken back where the colours would form a cycle. A subtask of Mars may have several outputs; an operand here has a
 single output, so `fuse_colors` joins an operand to its readers if all readers are in the same group and colour. Chunks
 passed on block by block need no memory; other chunks inside a group are held until they are read.
-Source: mars-project/mars issue 2435 and pull request 2719, `Coloring` of Mars and Xorbits
+Source: Legate Diffuse (ASPLOS 2025); Mars `optimization/physical/numexpr.py`; docs/explanation/seeds.md, "Graph
+fusion", "Preparing the graph"; mars-project/mars issue 2435 and pull request 2719, `Coloring` of Mars and Xorbits
 (`services/task/analyzer/fusion.py`), whose pull request 609 halves the pairs where workers would be idle.
 """
 

@@ -7,13 +7,10 @@ only:
     (readers - 1) generations  <  a chunk written, and read by each reader [and spilled and reloaded]
 
 `rematerialise` copies a chunk into all of its readers, or into none. The pass runs after fusion, so that no other
-operand is fused differently, and every sum adds the same blocks in the same order.
+operand is fused differently, and every sum adds the same blocks in the same order. Seconds of generation were measured
+on a single thread in cache, AMD EPYC, NumPy 2.4. Generators without a figure are not known to be cheap: files are read,
+permutations are computed place by place.
 Source: Briggs, Cooper, Torczon 1992 (rematerialisation); Chen et al. 2016; docs/decisions/0035-drawn-again.md.
-
-Seconds to generate chunks from parameters alone: random numbers, ranges and constants.
-
-Measured on a single thread in cache, AMD EPYC, NumPy 2.4. Generators that are missing here are not known to be cheap:
-files are read, permutations are computed place by place.
 """
 
 from __future__ import annotations

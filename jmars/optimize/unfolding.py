@@ -2,13 +2,10 @@
 
 Most graphs run as submitted. A graph with dynamic operands (tensor_graph.py) runs in stages: a stage computes the
 lengths and values that the next dynamic operands depend on, and all results that depend on no dynamic operand.
-`Unfolding` needs only lengths and a few values of a run and knows no worker; scheduler/stages.py drives it.
+`Unfolding` needs only lengths and a few values of a run and knows no worker; scheduler/stages.py drives it. It decides
+the stages by `UnfoldingNodes`, a table of nodes with inputs, known lengths and values, and expanded operands; nodes
+without readers are dropped.
 Source: docs/decisions/0014-stages.md; Mars (`yield` inside `tile`).
-
-`UnfoldingNodes`: the nodes of an unfolding graph with inputs, known lengths and values, and expanded operands.
-
-`unfolding.Unfolding` decides the stages by this table, which drops nodes without readers.
-Source: docs/decisions/0014-stages.md.
 """
 
 from __future__ import annotations

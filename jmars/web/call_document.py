@@ -6,12 +6,10 @@
 
 A document holds values and names only: no code, no path, no pickle. `build` checks the document and makes tensors by
 calling the functions, which compute nothing. docs/reference/rest.md is the reference; decision 0021 gives the reasons.
+
+The functions are those of the table of jmars.tensor, closed by default: a function may be called from outside only if
+one of the modules listed here defines it, and if it takes no function, no file and no array to write into.
 Source: docs/explanation/seeds.md, "Submitting a job".
-
-The functions that a graph sent as JSON may call: names of `jmars.tensor` and the functions behind them.
-
-Made from the function table of jmars.tensor and closed by default: a function may be called from outside only if one of
-the modules listed here defines it, and if it takes no function, no file and no array to write into.
 """
 
 from __future__ import annotations

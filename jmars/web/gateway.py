@@ -1,13 +1,11 @@
 """Submits, describes and cancels graphs on the cluster for the HTTP handlers; keeps and releases their arrays.
 
-Bytes of results pass through results.py instead.
-Source: docs/explanation/seeds.md, "Submitting a job" and "Cancelling a job".
-
-Checks that a request carries the gateway's token, its host name, and no foreign origin. Pure.
-
-The token comes in a header that no page of other sites can set, so there are no cookies and no forged requests. Host is
-checked against DNS rebinding, Origin against pages of other sites. Repeated wrong tokens are slowed down.
-Source: RFC 6750 (bearer tokens); Jupyter Server's `check_host`.
+Bytes of results pass through results.py instead. `Guard` checks that a request carries the gateway's token, its host
+name, and no foreign origin. The token comes in a header that no page of other sites can set, so there are no cookies
+and no forged requests. Host is checked against DNS rebinding, Origin against pages of other sites. Repeated wrong
+tokens are slowed down.
+Source: docs/explanation/seeds.md, "Submitting a job" and "Cancelling a job"; RFC 6750 (bearer tokens); Jupyter Server's
+`check_host`.
 """
 
 from __future__ import annotations

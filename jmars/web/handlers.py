@@ -1,15 +1,11 @@
 """Base classes of all handlers, and the handlers that concern no session.
 
 Each request is checked before its body is read. Every answer except an array is JSON; every refusal is
-`{"error", "message", "hint", "line"}`.
+`{"error", "message", "hint", "line"}`. A long answer is JSON in pieces, so that the event loop serves other requests
+meanwhile: `json.dumps` of ten megabytes takes a third of a second, during which no graph could be cancelled, and holds
+the interpreter lock, so that a thread would not help.
 
-JSON text in pieces, so that the event loop serves other requests while a long answer is written.
-
-`json.dumps` of an answer of ten megabytes takes a third of a second, during which no graph could be cancelled. A thread
-would not help, since `json.dumps` holds the interpreter lock.
-
-Metrics of the cluster and the gateway in Prometheus's text format; docs/reference/rest.md names them.
-
+Metrics of the cluster and the gateway have Prometheus's text format; docs/reference/rest.md names them.
 Source: Prometheus, "Exposition formats" 0.0.4, https://prometheus.io/docs/instrumenting/exposition_formats/.
 """
 

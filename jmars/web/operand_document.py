@@ -5,17 +5,13 @@
 
 `document_of` writes the form from tensors, `graph_of` reads it. Only operands of NumPy functions travel; operands that
 hold a user's function or a file are refused by name. Decision 0021 says why there is a second form.
+
+Parameters are plain values, arrays, and a few known classes and functions. Closed by default: values of any other kind
+are refused by name, in both directions. A function travels by its name and must be one of ours, from the modules that
+documents may call, or a NumPy function that documents may call. A text that names any other NumPy function is refused,
+since some operands look up their function by that text. A value is checked against the type that a dataclass gives to
+the field; else a malformed operand would be noticed only where the cluster works with it.
 Source: docs/explanation/seeds.md, "APIs".
-
-Parameters of operands to JSON and back: plain values, arrays, and a few known classes and functions.
-
-Closed by default: values of any kind not listed here are refused by name, in both directions. A function travels by its
-name and must be one of ours, from the modules that documents may call, or a NumPy function that documents may call. A
-text that names any other NumPy function is refused, since some operands look up their function by that text.
-
-Checks a value against the type that a dataclass gives to a field. Pure.
-
-Without this check a malformed operand is noticed only where the cluster works with it.
 """
 
 from __future__ import annotations

@@ -1,24 +1,15 @@
 """Reads the elements of results from the cluster's chunks, piece by piece, while they are sent.
 
-Bytes travel with a checksum. A lost chunk is computed again, and the stream continues at the same element.
+A result is sent in C order. A piece is put together from the chunks that overlap it; of each chunk only the bytes
+between the first and the last wanted element are read. Bytes travel with a checksum. `ClusterConnection` calls actors
+of the cluster with a time limit and reports ended jobs and the end of the cluster.
 
-Computes results that the cluster has lost again, from the documents of their graphs.
-
-The gateway keeps the document of each graph, the keys of the tensors that the document read by name, and a fingerprint
-of the graph. When a chunk of a result is lost, the document is built once more. If the new graph has the same
-fingerprint, the result is computed under its old key, so that a stream continues at the same element. Lost inputs of
-the result are computed first. Two cases cannot be recovered: an uploaded array, and a graph that draws random numbers
-without a seed.
+A lost chunk is computed again, from the document of the graph, and the stream continues at the same element. The
+gateway keeps the document of each graph, the keys of the tensors that the document read by name, and a fingerprint of
+the graph. When a chunk of a result is lost, the document is built once more. If the new graph has the same fingerprint,
+the result is computed under its old key. Lost inputs of the result are computed first. Two cases cannot be recovered:
+an uploaded array, and a graph that draws random numbers without a seed.
 Source: client/recovery.py, the same for Python; docs/explanation/recovery.md.
-
-The gateway's connection to its cluster.
-
-`ClusterConnection` calls actors of the cluster with a time limit and reports ended jobs and the end of the cluster.
-
-Computes which chunks, and which bytes of them, a slice of an array reads. Pure.
-
-A result is sent in C order, piece by piece. A piece is put together from the chunks that overlap it; of each chunk only
-the bytes between the first and the last wanted element are read.
 """
 
 from __future__ import annotations

@@ -1,15 +1,9 @@
-"""The table of all paths of the gateway and their handlers; a test compares the table with the description below.
+"""The table of all paths of the gateway and their handlers, with the OpenAPI 3.1 description of /api/openapi.json.
 
-Source: docs/explanation/seeds.md, "Submitting a job"; Mars `web/session.py` (POST /api/session, …/graph).
-
-The OpenAPI 3.1 description of the gateway, as /api/openapi.json answers it.
-
-A row for each path and verb; a test requests every path and compares. docs/reference/rest.md explains the same paths.
-Source: OpenAPI Specification 3.1, https://spec.openapis.org/oas/v3.1.0.
-
-JSON Schemas of the gateway's requests and answers, for the OpenAPI description.
-
-Source: JSON Schema 2020-12, as OpenAPI 3.1 uses it.
+The description has a row for each path and verb, and JSON Schemas of requests and answers; a test requests every path
+and compares. docs/reference/rest.md explains the same paths.
+Source: docs/explanation/seeds.md, "Submitting a job"; Mars `web/session.py` (POST /api/session, …/graph); OpenAPI
+Specification 3.1, https://spec.openapis.org/oas/v3.1.0; JSON Schema 2020-12, as OpenAPI 3.1 uses it.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """`python -m jmars web`: a process that serves one cluster of this user over HTTP on 127.0.0.1.
 
 The gateway runs no operands: killed and started again, it continues with the same sessions. The token lies in files of
-the cluster's private folder, never in arguments, the environment, URLs or logs. The gateway ends with its cluster.
+the cluster's private folder, never in arguments, the environment, URLs or logs. The gateway ends with its cluster. The
+engine of the process chooses chunk sizes and computes nothing: a document whose building needs the value of a tensor is
+refused by name.
 Source: docs/explanation/seeds.md, "Architecture".
-
-The engine of the gateway's process: chooses chunk sizes and computes nothing.
-
-A document whose building needs the value of a tensor is refused by name.
 """
 
 from __future__ import annotations

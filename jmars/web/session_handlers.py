@@ -1,15 +1,9 @@
-"""Handlers of sessions and of arrays uploaded to them.
+"""Handlers of sessions, arrays uploaded to them, graphs and graphs' events.
 
-Source: docs/explanation/seeds.md, "Submitting a job".
-
-Handlers of graphs: submit, describe, cancel, and read results.
-
-Source: docs/explanation/seeds.md, "Submitting a job" and "Cancelling a job".
-
-Handlers of a graph's events: as lines of JSON, and as messages of a websocket. Both continue from a number.
-
-Any number of clients may read the events, also after the graph's end.
-Source: docs/explanation/seeds.md, "Execution control"; docs/reference/events.md.
+A graph is submitted, described and cancelled, and its results are read. Events come as lines of JSON, and as messages
+of a websocket; both continue from a number. Any number of clients may read the events, also after the graph's end.
+Source: docs/explanation/seeds.md, "Submitting a job", "Cancelling a job" and "Execution control";
+docs/reference/events.md.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
-"""Records of a gateway's sessions, arrays and graphs, written to a file at each change (SessionFile).
+"""A gateway's sessions, arrays and graphs, written to an SQLite file at each change.
 
-A gateway that was killed is started again with the same sessions.
+So a gateway that was killed is started again with the same sessions. The file has a row for each session, array and
+graph, and the document of each graph, which is read only to compute a lost result again. The file need only outlive the
+process, so nothing is synced to the disk.
 Source: docs/explanation/seeds.md, "Submitting a job".
-
-Sessions in an SQLite file, so that a gateway started again after a kill has the same sessions.
-
-The file has a row for each session, array and graph, and the document of each graph, which is read only to compute a
-lost result again. The file need only outlive the process, so nothing is synced to the disk.
 """
 
 from __future__ import annotations
