@@ -13,7 +13,7 @@ from jmars.kernels.routines import llvm_there
 from jmars.optimize import compile_graph
 from jmars.optimize.shifted_slices import cut_slices, push_down_rechunks
 from jmars.tensor.engine import current_engine, set_engine
-from jmars.tensor.ops import chunks
+from jmars.tensor.ops import chunks as chunk_parts
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.optimize.examples import labels
 from tests.tensor import engine
@@ -146,7 +146,7 @@ def run_on(u, lines, noise):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@given(case=programs(), whole=st.sampled_from([0, chunks.WHOLE]))
+@given(case=programs(), whole=st.sampled_from([0, chunk_parts.WHOLE]))
 @settings(max_examples=60)
 def test_programs_of_shifted_slices_give_numpys_bits(backend, case, whole):
     shape, chunks, dtype, lines = case
@@ -156,7 +156,7 @@ def test_programs_of_shifted_slices_give_numpys_bits(backend, case, whole):
         a = a.astype("f8")
     noise = np.random.default_rng(2).integers(0, 9, shape).astype(a.dtype)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(chunks, "WHOLE", whole)
+        patch.setattr(chunk_parts, "WHOLE", whole)
         found = run_on(mt.asarray(a.copy(), chunk_size=chunks), lines, mt.asarray(noise, chunk_size=chunks)).fetch()
     expected = run_on(a, lines, noise)
     if any(kind == "sum" for _, _, kind in lines):  # of chunks and blocks
