@@ -265,7 +265,7 @@ async def _keep(roster: Roster, evacuation: Evacuation, host: int, chunks: Seque
     kept: list[int] = []
     if link is not None and chunks:
         for chunk in chunks:
-            places.told(chunk, host)  # it hears when the chunk is freed
+            places.located(chunk, host)  # it hears when the chunk is freed
         holders = [[one for one in places.holders(chunk) if one != host] for chunk in chunks]
         shapes = {chunk: places.shape[chunk] for chunk in chunks if chunk in places.shape}
         sizes = [places.size[chunk] for chunk in chunks]

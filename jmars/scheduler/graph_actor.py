@@ -282,7 +282,7 @@ class GraphActor:
             if self._context.stage_ended is not None:
                 self._context.stage_ended(self.job, self._stages.number, ended)
         for one, shape in shapes.items():
-            self._meta.told(one, shape)
+            self._meta.note_shape(one, shape)
 
     def _forgotten(self, report: JobClosed | Refused) -> None:
         """The workers have forgotten the stage, or refused it as a whole: nothing more is reported about it."""
@@ -421,7 +421,7 @@ class GraphActor:
     @property
     def progress(self) -> float:
         """Share of the work that is done: never less than before, 1 only when the job has succeeded."""
-        return self._progress.told(self.stage.operands.state if self.stage else b"", self.state is JobState.SUCCEEDED)
+        return self._progress.now(self.stage.operands.state if self.stage else b"", self.state is JobState.SUCCEEDED)
 
     @property
     def eta(self) -> float | None:

@@ -116,7 +116,7 @@ class Hosts:
         self.rows[number] = row
         if before is None:
             self.host_of += [number] * workers
-        self._told_state(row, "starting")
+        self._report_state(row, "starting")
         self._open_jobs(row)
         for job, operands in left.items():  # operands that waited for a host
             if operands and row.number in job.opened:
@@ -145,7 +145,7 @@ class Hosts:
         for job, operands in taken:
             if operands:
                 self._report(InputsMissing(job.table.job, operands, [], why))
-        self._told_state(row, state)
+        self._report_state(row, state)
         for job, _ in taken:
             self.closed_by(job, number, None)
 
@@ -160,7 +160,7 @@ class Hosts:
         """A host is about to leave: operands go elsewhere, except for those that only its GPUs can run."""
         row = self.rows[number]
         row.leaving = True
-        self._told_state(row, "leaving")
+        self._report_state(row, "leaving")
         for job in self.jobs.values():
             waiting = [one for one, at in job.at.items() if at == number and one not in job.running]
             targets = {one: self._other_host(job, one) for one in waiting if one not in job.called_back}
@@ -173,7 +173,7 @@ class Hosts:
         row = self.rows[number]
         row.leaving = False
         self._open_jobs(row)
-        self._told_state(row, "idle")
+        self._report_state(row, "idle")
 
     def kept(self, number: int, chunks: Sequence[int]) -> None:
         """A host keeps chunks of a leaving host."""
@@ -203,7 +203,7 @@ class Hosts:
                 self.rows[number].order([CloseJob(job.table.job)])
         return not opened
 
-    def _told_state(self, row: HostRow, state: str) -> None:
+    def _report_state(self, row: HostRow, state: str) -> None:
         for worker, name in enumerate(row.names, row.first):
             self._report(WorkerMoved(worker, name, 0, state))
 
@@ -377,7 +377,7 @@ class Hosts:
                 chunk = chunk_of[one]
                 mask = have.get(chunk, 0)
                 if not (mask | know.get(chunk, 0)) >> number & 1 and mask:
-                    places.told(chunk, number)
+                    places.located(chunk, number)
                     chunks.append(chunk)
         if not chunks:
             return None

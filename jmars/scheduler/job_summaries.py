@@ -130,7 +130,7 @@ class JobWarnings:
         self._seen: set[tuple[SourceLine | None, str]] = set()
 
     @property
-    def told(self) -> list[Told]:
+    def rows(self) -> list[Told]:
         """Key of the tensor that a warning is about, the user's line, and NumPy's text; in the order of the graph."""
         return [told for *_, told in sorted(self._found, key=lambda one: one[:2])]
 

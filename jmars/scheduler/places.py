@@ -18,7 +18,7 @@ class Places:
     >>> places.stored(7, host=1, size=80)
     >>> places.has(7, 1), places.has(7, 0)
     (True, False)
-    >>> places.told(7, 0)  # host 0 is going to read the chunk
+    >>> places.located(7, 0)  # host 0 is going to read the chunk
     >>> places.holders(7)
     [1]
     >>> places.free([7])  # both hosts hear of the end
@@ -45,7 +45,7 @@ class Places:
         if chunk in self.have:
             self.have[chunk] |= 1 << host
 
-    def told(self, chunk: int, host: int) -> None:
+    def located(self, chunk: int, host: int) -> None:
         """A host was told where a chunk lies."""
         self.know[chunk] = self.know.get(chunk, 0) | 1 << host
 

@@ -446,12 +446,12 @@ class RetryRule:
             return 0.0
         return float(min(FIRST_DELAY * DELAY_FACTOR ** min(tries - 1, 20), MOST_DELAY))
 
-    def told(self, failure: Failure, tries: int) -> str:
+    def in_words(self, failure: Failure, tries: int) -> str:
         """Number of tries in words, to be added to the place of an error.
 
         Examples
         --------
-        >>> RetryRule().told(Failure("OSError", "no"), 4), RetryRule().told(Failure("ValueError", "no"), 1)
+        >>> RetryRule().in_words(Failure("OSError", "no"), 4), RetryRule().in_words(Failure("ValueError", "no"), 1)
         (', tried 4 times', '')
         """
         if tries != 1:

@@ -34,7 +34,7 @@ class Progress:
     --------
     >>> progress = Progress()
     >>> progress.begin(given=0, last=True)
-    >>> progress.told(bytes([S.FINISHED, S.RUNNING, S.READY, S.READY]), ended=False)
+    >>> progress.now(bytes([S.FINISHED, S.RUNNING, S.READY, S.READY]), ended=False)
     0.25
     """
 
@@ -52,7 +52,7 @@ class Progress:
         self._before += self._share * self._done(states)
         self._share = 0.0
 
-    def told(self, states: bytes | bytearray, ended: bool) -> float:
+    def now(self, states: bytes | bytearray, ended: bool) -> float:
         """The progress now.
 
         Parameters

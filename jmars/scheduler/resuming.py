@@ -79,7 +79,7 @@ class Resuming:
         self._session, self._noted, self._workers, self._give_up = session, noted, workers, give_up
         self.reports: list[dict[str, Any]] = []  # reports of jobs that had ended
         self._graphs: dict[bytes, bytes] = {}  # pickled canonical graphs, by structure
-        self._told: dict[str, tuple[int, Submission]] = {}  # number and submission of a job's last record, by job
+        self._submissions: dict[str, tuple[int, Submission]] = {}  # (number, submission) of the last record, by job
         self._ended: set[str] = set()
         self._anew: set[str] = set()
         self._stopped: set[str] = set()  # jobs that were cancelled
@@ -94,13 +94,13 @@ class Resuming:
         story = list(records)
         for record in story:
             if record[0] == "job":
-                if record[1] in self._told:  # begun anew; an end before this record is no end
+                if record[1] in self._submissions:  # begun anew; an end before this record is no end
                     self._ended.discard(record[1])
-                self._told[record[1]] = record[2], record[3]
+                self._submissions[record[1]] = record[2], record[3]
             elif record[0] == "end":
                 self._ended.add(record[1]["job"])
         for kind, *told in story:
-            if kind in ("stage", "values") and self._told.get(told[0], (0,))[0] == told[1]:
+            if kind in ("stage", "values") and self._submissions.get(told[0], (0,))[0] == told[1]:
                 self._unfolding.setdefault(told[0], FinishedStages()).note(kind, told[2], told[3])
         self._workers.muted = True
         try:
@@ -131,12 +131,12 @@ class Resuming:
                 self._graphs[submission.structure] = submission.graph
                 self._noted.structures.add(submission.structure)
             case "job", (job, number, _):
-                if self._told[job][0] == number and job not in self._ended:
+                if self._submissions[job][0] == number and job not in self._ended:
                     self._begin(job)
             case "stage" | "values", _:
                 pass  # see `run`
             case "open", (job, number, base, count, digest):
-                if job in self._told and self._told[job][0] == number and job not in self._ended:
+                if job in self._submissions and self._submissions[job][0] == number and job not in self._ended:
                     await self._open(job, base, count, digest)
             case "report", (report,):
                 self._report(report)
@@ -145,12 +145,12 @@ class Resuming:
             case "drop", (keys,):
                 session.drop(keys)
             case "cancel", (job,):
-                if job in self._told and job not in self._ended:
+                if job in self._submissions and job not in self._ended:
                     self._stopped.add(job)
             case "withdraw", (ticket,):
                 self._withdraw(ticket)
             case "end", (report, over, tensors, shapes):
-                if report["job"] in self._ended and report["job"] in self._told:
+                if report["job"] in self._ended and report["job"] in self._submissions:
                     self._end(report, over)
                     self._keep(tensors, shapes)
             case "tensors", (tensors, shapes):
@@ -175,7 +175,7 @@ class Resuming:
 
     def _begin(self, job: str) -> GraphActor:
         """A job that has not ended; an `open` may stand before its own record."""
-        number, submission = self._told[job]
+        number, submission = self._submissions[job]
         known = self._session.remembers(job)
         if known is not None:
             return known
@@ -246,7 +246,7 @@ class Resuming:
 
     def _end(self, report: dict[str, Any], over: Any) -> None:
         job = report["job"]
-        number, submission = self._told[job]
+        number, submission = self._submissions[job]
         graph = self._session.register_job(job, number, submission.name, submission.ticket)
         graph.restore(report, over)
         self._session.remember(graph)
@@ -260,7 +260,7 @@ class Resuming:
         for key, chunks in tensors.items():
             meta.keep(key, chunks)
         for chunk, shape in shapes.items():
-            meta.told(chunk, shape)
+            meta.note_shape(chunk, shape)
 
     def _hold(self, job: str, keys: Iterable[str]) -> None:
         """Hold the inputs of a job that begins anew until then."""
@@ -279,7 +279,7 @@ class Resuming:
     def _add_what_the_host_did(self, host: Mapping[str, Any]) -> dict[str, StageRun]:
         """Add reports that no scheduler heard; returns the stages that go on, by job."""
         going: dict[str, StageRun] = {}
-        for job in [job for job in self._told if job not in self._ended]:
+        for job in [job for job in self._submissions if job not in self._ended]:
             stage, here = self._stage(job), host["jobs"].get(job)
             if stage is None:
                 if not self._is_between(job):
@@ -369,7 +369,7 @@ class Resuming:
 
     def _whole(self, job: str) -> Submission:
         """A job's submission with its graph."""
-        _, submission = self._told[job]
+        _, submission = self._submissions[job]
         return submission if submission.graph else replace(submission, graph=self._graphs[submission.structure])
 
 

@@ -149,7 +149,7 @@ class ChunkMetaActor:
         for chunk in chunks:
             self._holders[chunk] = self._holders.get(chunk, 0) + 1
 
-    def told(self, chunk: int, shape: tuple[int, ...]) -> None:
+    def note_shape(self, chunk: int, shape: tuple[int, ...]) -> None:
         """Note the shape of a chunk that was not known before, while the chunk has a holder."""
         if chunk in self._holders:
             self.shapes[chunk] = shape

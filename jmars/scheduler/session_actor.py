@@ -392,7 +392,7 @@ class SessionActor:
             if not waiting.done():
                 waiting.set_result(None)
         report = {"job": graph.job, "state": str(graph.state), "error": graph.error, "line": graph.line}
-        left = {"results": graph.results, "settled": graph.settled, "warned": graph.warnings.told}
+        left = {"results": graph.results, "settled": graph.settled, "warned": graph.warnings.rows}
         self._job_ended(report | left)
 
     def _no_longer_waits(self, job: str, ended: asyncio.Future[None]) -> None:

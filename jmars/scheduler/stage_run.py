@@ -160,7 +160,7 @@ class StageRun:
             if again:
                 asyncio.get_running_loop().call_later(delay, self._graph.isolate_faults, self._try_again, operand)
         elif S.FATAL in moved.states:
-            where = self._blame(operand, failure.member) + rule.told(failure, rows.tries[operand])
+            where = self._blame(operand, failure.member) + rule.in_words(failure, rows.tries[operand])
             self._fatal(moved, failure.at(where))
         else:
             self._act(moved)

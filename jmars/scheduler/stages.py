@@ -136,7 +136,7 @@ class Stages:
             meta.keep(self._name(node), chunks)
             self._names.add(self._name(node))
         for chunk, shape in ended.shapes.items():
-            meta.told(chunk, tuple(shape))
+            meta.note_shape(chunk, tuple(shape))
         self._run.learn(ended.lengths)
 
     async def values(self, meta: ChunkMetaActor, read: ReadChunk) -> dict[int, Any]:

@@ -9,7 +9,7 @@ def test_a_copy_lives_on_when_the_host_of_the_original_is_gone() -> None:
     places = Places()
     places.stored(1, host=0, size=8)
     places.stored(2, host=0, size=8)
-    places.told(1, 2)
+    places.located(1, 2)
     places.copied(1, 2)
     assert places.lost(0) == ([2], {2: [1]})
     assert places.holders(1) == [2] and places.holders(2) == []
@@ -18,7 +18,7 @@ def test_a_copy_lives_on_when_the_host_of_the_original_is_gone() -> None:
 def test_a_host_that_was_told_of_a_chunk_hears_of_its_end_though_nobody_knows_whether_it_has_it() -> None:
     places = Places()
     places.stored(1, host=0, size=8)
-    places.told(1, 3)
+    places.located(1, 3)
     assert places.free([1]) == {0: [1], 3: [1]}
     assert places.free([1]) == {} and not places.size and not len(places)
 
@@ -26,7 +26,7 @@ def test_a_host_that_was_told_of_a_chunk_hears_of_its_end_though_nobody_knows_wh
 def test_a_host_that_lost_a_chunk_is_told_of_it_again_and_hears_of_its_end() -> None:
     places = Places()
     places.stored(1, host=0, size=8)
-    places.told(1, 3)
+    places.located(1, 3)
     places.copied(1, 3)
     assert places.gone(1, 3)
     assert not places.know[1] and not places.has(1, 3), "it is told again"
@@ -38,7 +38,7 @@ def test_a_host_that_lost_a_chunk_is_told_of_it_again_and_hears_of_its_end() -> 
 def test_a_host_that_is_gone_hears_of_no_end() -> None:
     places = Places()
     places.stored(1, host=0, size=8)
-    places.told(1, 3)
+    places.located(1, 3)
     assert places.gone(1, 3)
     places.lost(3)
     assert places.free([1]) == {0: [1]}

@@ -14,21 +14,21 @@ STATES = st.lists(st.lists(st.sampled_from(list(S)), min_size=4, max_size=4), mi
 @given(st.lists(STATES, min_size=1, max_size=5))
 def test_it_never_falls_and_stays_below_1_until_the_end(stages):
     progress = Progress()
-    told = [progress.told(b"", ended=False)]
+    told = [progress.now(b"", ended=False)]
     for number, moments in enumerate(stages):
         progress.begin(given=0, last=number == len(stages) - 1)
-        told += [progress.told(bytes(states), ended=False) for states in moments]
+        told += [progress.now(bytes(states), ended=False) for states in moments]
         progress.close(bytes([S.FREED] * 4))
-        told.append(progress.told(b"", ended=False))
+        told.append(progress.now(b"", ended=False))
     assert told[0] == 0 and told == sorted(told) and told[-1] == ALMOST < 1
-    assert progress.told(b"", ended=True) == 1.0
+    assert progress.now(b"", ended=True) == 1.0
 
 
 def test_what_was_there_before_is_no_progress():
     progress = Progress()
     progress.begin(given=2, last=True)
-    assert progress.told(bytes([S.FINISHED, S.FINISHED, S.READY, S.READY]), ended=False) == 0
-    assert progress.told(bytes([S.FINISHED, S.FREED, S.FINISHED, S.READY]), ended=False) == 0.5
+    assert progress.now(bytes([S.FINISHED, S.FINISHED, S.READY, S.READY]), ended=False) == 0
+    assert progress.now(bytes([S.FINISHED, S.FREED, S.FINISHED, S.READY]), ended=False) == 0.5
 
 
 def test_a_stage_that_others_may_follow_has_half_of_what_is_left():
@@ -36,12 +36,12 @@ def test_a_stage_that_others_may_follow_has_half_of_what_is_left():
     for number in range(3):
         progress.begin(given=0, last=False)
         progress.close(bytes([S.FINISHED]))
-        assert progress.told(b"", ended=False) == 1 - 0.5 ** (number + 1)
+        assert progress.now(b"", ended=False) == 1 - 0.5 ** (number + 1)
     progress.begin(given=0, last=True)
-    assert progress.told(bytes([S.FINISHED, S.READY]), ended=False) == 1 - 0.5**4
+    assert progress.now(bytes([S.FINISHED, S.READY]), ended=False) == 1 - 0.5**4
 
 
 def test_a_stage_without_anything_to_do_is_done():
     progress = Progress()
     progress.begin(given=1, last=True)
-    assert progress.told(bytes([S.FINISHED]), ended=False) == ALMOST
+    assert progress.now(bytes([S.FINISHED]), ended=False) == ALMOST

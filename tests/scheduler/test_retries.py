@@ -51,10 +51,10 @@ def test_waits_grow_to_a_bound_and_functions_do_not_wait():
 
 def test_an_error_tells_the_number_of_tries():
     rule = RetryRule()
-    assert rule.told(VALUE, 4) == ", tried 4 times"
-    assert rule.told(VALUE, 1) == ", tried once; retries=n asks for more"
-    assert RetryRule(0).told(VALUE, 1) == RetryRule(setting=0).told(VALUE, 1) == ", tried once"
-    assert rule.told(NUMPYS, 1) == rule.told(Failure.of(MemoryLimitError("too large")), 1) == ""
+    assert rule.in_words(VALUE, 4) == ", tried 4 times"
+    assert rule.in_words(VALUE, 1) == ", tried once; retries=n asks for more"
+    assert RetryRule(0).in_words(VALUE, 1) == RetryRule(setting=0).in_words(VALUE, 1) == ", tried once"
+    assert rule.in_words(NUMPYS, 1) == rule.in_words(Failure.of(MemoryLimitError("too large")), 1) == ""
 
 
 def test_a_failure_tells_how_long_its_try_ran():
