@@ -67,7 +67,7 @@ class Greeting(ABC):
 
 
 class UnixGreeting(Greeting):
-    """Both ends belong to the same user of this host, and prove the cluster's token (auth.py).
+    """Both ends belong to the same user of this host, and prove the cluster's token (`answer`, `verify`).
 
     Examples
     --------

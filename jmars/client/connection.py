@@ -101,7 +101,7 @@ class Connection:
             raise
 
     def watch(self, name: str, pid: int, busy: Callable[[], bool]) -> None:
-        """Warn when the cluster does not answer while a call waits; see heartbeat.py."""
+        """Warn when the cluster does not answer while a call waits: `beat`."""
 
         def begin() -> None:
             self._beating = asyncio.ensure_future(beat(self._channel, name, pid, busy))

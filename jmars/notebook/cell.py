@@ -2,19 +2,11 @@
 
 Jobs and waiting are in cell_engine.py, the user's names in namespace.py.
 
-Shows an error of a `%%jmars` cell at the user's lines, without frames of jmars.
-
-A traceback begins at the cell and leaves out frames below calls of jmars. An error from the
-cluster, whose traceback never passed the user's line, is raised again at the line that built the operand. IPython asks
-an exception for `_render_traceback_`; IPython's debugger skips frames with `__tracebackhide__`.
-
-Selects the frames of a traceback that the user of a `%%jmars` cell sees: the user's own, without frames below calls
-of jmars.
-
-Frames below a call of jmars are left out up to the next frame of the user's code. If the error is a fault of jmars, all
-frames stay, so that the fault can be reported.
-
-Notes added to errors of a cell whose reason a NumPy user would not guess.
+An error is shown at the user's lines, without frames of jmars. A traceback begins at the cell and leaves out frames
+below calls of jmars, up to the next frame of the user's code. An error from the cluster, whose traceback never passed
+the user's line, is raised again at the line that built the operand. If the error is a fault of jmars, all frames stay,
+so that the fault can be reported. Errors whose reason a NumPy user would not guess get notes. IPython asks an exception
+for `_render_traceback_`; IPython's debugger skips frames with `__tracebackhide__`.
 """
 
 from __future__ import annotations

@@ -1,14 +1,10 @@
 """The jobs of a `%%jmars` cell: submits them, shows them, waits for them and cancels them.
 
 `CellEngine` replaces the engine while a cell runs, so that any value that the cell needs (`if x.sum() > 0`, `print(x)`)
-becomes a job of this cell, shown in the same view and stopped by the same buttons.
+becomes a job of this cell, shown in the same view and stopped by the same buttons. Each such value is a round trip to
+the cluster: many small computations cause one warning, and so does a line whose large array is computed again and
+again. `ImplicitComputes` decides.
 Source: `ipyparallel`'s `%%px --signal-on-interrupt`.
-
-Warns of many implicit computations in a cell: each value that Python needs is a job with a round trip to the
-cluster.
-
-Many small computations cause one warning, and so does a line whose large array is computed again and again.
-`ImplicitComputes` decides; cell_engine.py reports each computation with its duration.
 """
 
 from __future__ import annotations

@@ -2,21 +2,17 @@
 
 Magics, `!` and `?` are IPython's own transformations. `import numpy ...` becomes an import from
 `jmars.notebook.numpy_names`, which gives jmars.tensor while a cell runs and NumPy otherwise (a function defined in the
-cell may be called later).
+cell may be called later). Functions with a decorator stay as they are, since other compilers may read them.
 
-Has errors that depend on values raised where NumPy raises them, while a cell's code handles errors.
+Errors that depend on values are raised where NumPy raises them, while the code handles errors. NumPy raises LinAlgError
+or FloatingPointError in the call, jmars when the value is computed, by then perhaps after the `try`. So while the body
+of a `try` runs, with all functions that it calls, and while `np.errstate` or `np.seterr` says "raise", results that may
+raise errors are computed at once, in the call. Other values of the body are computed at its end: of expression
+statements, of `return`, and of names that the body does not read again; their inputs are computed with them.
 
-NumPy raises LinAlgError or FloatingPointError in the call, jmars when the value is computed, by then perhaps after the
-`try`. So while the body of a `try` runs, with all functions that it calls, and while `np.errstate` or `np.seterr` says
-"raise", results that may raise errors are computed at once, in the call. Other values of the body are computed at its
-end: of expression statements, of `return`, and of names that the body does not read again; their inputs are computed
-with them. Functions with a decorator stay as they are, since other compilers may read them.
-
-Computes the values that a `print` or an f-string of a cell shows by one job, not by a job for each.
-
-`print(a.sum(), b.max())` asks for the text of one value after the other. So calls of `print` with several arguments,
-and f-strings with several values, first compute these values together. Functions with a decorator stay as they are,
-since other compilers may read them.
+The values that a `print` or an f-string shows are computed by one job. `print(a.sum(), b.max())` asks for the text of
+one value after the other, so calls of `print` with several arguments, and f-strings with several values, first compute
+these values together.
 """
 
 from __future__ import annotations

@@ -2,19 +2,15 @@
 
 `jmars.client.notebook_views` loads this file in a Jupyter kernel, on first use.
 
-A cluster as a widget: workers, hosts, memory and running jobs, live; buttons that scale, adapt and stop the cluster.
-
+A cluster is a widget: workers, hosts, memory and running jobs, live; buttons that scale, adapt and stop the cluster.
 The widget asks the cluster every two seconds, on a separate thread, until the cluster is closed or gone. Calls that
 take long (scale, adapt, stop) run on threads too, so that the kernel stays free. All cells of a kernel with a
 cluster show the same widget, by the newest open connection.
+
+Widgets of plans are the curve of a search for a better plan with a Stop button, and sliders for `what_if`. A plain cell
+that has waited for a job for half a second gets a bar: an output that is updated four times a second and emptied at the
+end, so that a saved notebook keeps none. Cells of `%%jmars` have separate views.
 Source: docs/explanation/owners.md, "A button only asks"; `distributed.deploy.Cluster._ipython_display_` for the idea.
-
-Widgets of plans: the curve of a search for a better plan with a Stop button, and sliders for `what_if`.
-
-A bar with the progress of a job, in a plain cell that has waited for the job for half a second.
-
-The bar is an output that is updated four times a second and emptied at the end, so that a saved notebook keeps none.
-Cells of `%%jmars` have views of their own.
 """
 
 from __future__ import annotations

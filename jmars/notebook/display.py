@@ -4,10 +4,8 @@
 Jupyter kernel and text in a terminal. Each display follows the cell's jobs in order and ends with a picture that needs
 no kernel. The text is the same on every run, so that nbval can compare it.
 
-The view of a job that a notebook shows by itself: `job` as the last line of a cell, whoever submitted the job.
-
-The same view as under a `%%jmars` cell. The view stays live after the cell has ended; when the job ends, a last picture
-that needs no kernel replaces the view.
+`job` as the last line of a cell shows the same view, whoever submitted the job. The view stays live after the cell has
+ended, until the job ends.
 """
 
 from __future__ import annotations

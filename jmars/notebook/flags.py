@@ -1,8 +1,7 @@
-"""Parses the flags of a `%%jmars` line.
+"""Parses the flags of a `%%jmars` line, and completes them and the subcommands of `%jmars`.
 
-Completes the flags of `%%jmars` and the subcommands of `%jmars`, with the names of running clusters.
-
-`candidates` decides from the text before the cursor; `add_completion` registers it with IPython.
+`candidates` decides from the text before the cursor, with the names of running clusters; `add_completion` registers it
+with IPython.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """`%load_ext jmars`: the cell magic `%%jmars` and the line magic `%jmars`.
 
-Parses the flags, finds or starts the cluster, and runs the cell with its display. IPython loads this file through
+Parses the flags, finds or starts the cluster, and runs the cell with its display. `%%jmars --on PLACE` takes the
+cluster by its place: Dask, Ray, another machine, or a cluster by name. IPython loads this file through
 `jmars.load_ipython_extension`.
-
-`%%jmars --on PLACE`: the cluster of a cell by its place: Dask, Ray, another machine, or a cluster by name.
 """
 
 from __future__ import annotations

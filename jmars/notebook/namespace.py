@@ -2,11 +2,8 @@
 
 In the cell NumPy's names mean jmars.tensor, and NumPy arrays that the cell's text mentions are tensors. Afterwards
 every name that the cell did not rebind or write to is exactly what it was, NumPy arrays are arrays again
-(user_arrays.py), and results without axes are NumPy's scalars.
-
-Makes `display(x)` inside a `%%jmars` cell show values, as `print(x)` does: they are computed at once.
-
-IPython swallows exceptions while it formats, so values are computed before it begins.
+(user_arrays.py), and results without axes are NumPy's scalars. `display(x)` shows values, as `print(x)` does: they are
+computed before IPython formats, since IPython swallows exceptions meanwhile.
 """
 
 from __future__ import annotations

@@ -3,11 +3,8 @@
 `resolve("numpy.linalg.norm")` is the lazy function; `np.pi` and `np.float32` stay NumPy's; functions that jmars does
 not distribute raise an error with their name. The imports of a cell come here (see cell_source.py). While a cell runs
 they give lazy names; later (a function defined in the cell, called from another cell) and in blocks they give NumPy's
-own.
-
-Finds the names that the import statements of a cell have bound, which outlive an error or a cancel of the cell.
-
-An import has no value that the end of the cell computes, and the next cell may need the name.
+own. Names that import statements have bound outlive an error or a cancel of the cell: an import has no value that the
+end of the cell computes, and the next cell may need the name.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Folds events to the data that the notebook shows of a run.
 
 `RunState.fold` takes events as the log gives them, and `picture` returns what the view draws; neither reads a clock or
-a socket. A cell that needs values at once runs several jobs: `RunState` adds them up, and keeps the newest graphs.
-
-A job of a cell as its events tell it, and sums over all jobs of a cell.
-
-`RunState` folds the events into a `JobRun` for each job and adds a `JobRun` to `JobSums` when the next job begins.
+a socket. A cell that needs values at once runs several jobs: the events of a job become a `JobRun`, which is added to
+`JobSums` when the next job begins, and the newest graphs are kept.
 """
 
 from __future__ import annotations

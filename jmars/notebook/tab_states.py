@@ -1,31 +1,16 @@
-"""Folds events about memory to the curves and numbers of the view's Memory tab.
+"""Folds events to what the tabs of the view show: memory, plan, lanes, lines, hosts, workers.
 
-A series with a bounded number of points, however long the run, for memory over time.
+Everything is bounded however long the run. A series of memory over time has a number of points: when the series is
+full, neighbours merge and the resolution halves; the time span and the peaks are kept. A lane is the time line of a
+worker. A piece of a lane is an operand with its four worker states. When there are too many pieces, neighbours of a
+lane are merged, so that the whole run stays in sight and the shares of the states stay true. Running operands are an
+open piece. The pieces of a lane are columns, and new operands are merged into them all at once.
 
-When the series is full, neighbours merge and the resolution halves; the time span and the peaks are kept.
-
-Folds a job's events to predicted and measured costs for the view's Plan tab.
-
-A job of several stages is predicted stage by stage, when each stage begins; the tab shows the sums.
-
-Folds events to the time line of each worker: its lane in the view, bounded however long the run.
-
-A piece is an operand with its four worker states. When there are too many pieces, neighbours of a lane are merged, so
-that the whole run stays in sight and the shares of the states stay true. Running operands are an open piece of a
-lane. The pieces of a lane are columns, and new operands are merged into them all at once.
+A job of several stages is predicted stage by stage, when each stage begins; the Plan tab shows the sums. Costs by
+source line are seconds, bytes and states of the operands made by lines of a cell; the seconds of a fused operand are
+split evenly among the operands that were fused, since a compiled kernel tells no more. Rows are numbered once and keep
+their numbers for all jobs of the cell.
 Source: docs/explanation/seeds.md, "Execution in a worker".
-
-Folds events to costs by source line: seconds, bytes and states of the operands made by lines of a cell.
-
-The seconds of a fused operand are split evenly among the operands that were fused, since a compiled kernel tells no
-more. Rows are numbered once and keep their numbers for all jobs of the cell.
-Source: docs/explanation/seeds.md, "Execution in a worker".
-
-Folds events to the hosts of the view: state and memory of each, and the chunks that came from other hosts.
-
-Folds events to the rows of the view's Workers tab: state, bytes and operands of each worker.
-
-Facts about the cell that a view shows beside facts about jobs: lines, first moment and end of the cell.
 """
 
 from __future__ import annotations

@@ -2,11 +2,7 @@
 
 Arrays that share memory enter as views of one buffer. After the cell each array that the cell wrote gets its new values
 in place (a large array in the written slices), so that all names, views and containers show them, as in NumPy; and a
-tensor that is a view of an array becomes that view of the array.
-Source: docs/decisions/0044-arrays-written-by-cells.md.
-
-Masked arrays of the user in a `%%jmars` cell: masked tensors meanwhile, written in place after the cell.
-
+tensor that is a view of an array becomes that view of the array. Masked arrays are masked tensors meanwhile.
 Source: docs/decisions/0044-arrays-written-by-cells.md.
 """
 

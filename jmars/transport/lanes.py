@@ -4,14 +4,11 @@ The host that reads chunks dials; the host that has chunks serves. An end has a 
 threads in a connection, and the socket does not block, since two ends that both wait to write would wait for ever. The
 thread tries to write and to read, and waits for the socket or the inbox only if neither goes on; encryption and copies
 run without Python's lock.
-Source: `SSL_write(3)`; docs/explanation/reliability.md.
 
-Inbox: messages to a thread that also waits for sockets.
-
-FrameReader: frames out of a stream that arrives in pieces; bytes of parts go straight to their place.
-
-The reader has no socket: `space` tells where the next bytes belong, `received` takes their number. Small frames are
+`Inbox` has messages to a thread that also waits for sockets. `FrameReader` makes frames out of a stream that arrives in
+pieces, without a socket: `space` tells where the next bytes belong, `received` takes their number. Small frames are
 collected in a buffer; the bytes of a large part are received where they stay, without a copy.
+Source: `SSL_write(3)`; docs/explanation/reliability.md.
 """
 
 from __future__ import annotations

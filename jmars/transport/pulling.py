@@ -3,10 +3,9 @@
 Lanes to a host are dialled when a job begins or a range is due, and again after they broke, less and less often while
 the host does not answer. Reports are messages to the control process (processes/carrier.py).
 
-PullLane: the lane of a host that reads chunks: asks for ranges, and receives them in the arena.
-
-After a range is let go, further bytes are received elsewhere and dropped, so that the lane writes into a slot only
-while the lane holds the range. Source: docs/explanation/reliability.md.
+A `PullLane` asks for ranges, and receives them in the arena. After a range is let go, further bytes are received
+elsewhere and dropped, so that the lane writes into a slot only while the lane holds the range.
+Source: docs/explanation/reliability.md.
 """
 
 from __future__ import annotations

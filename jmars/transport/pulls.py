@@ -5,13 +5,11 @@ come from the same holder, so that bytes of two copies are never mixed. Ranges o
 most max(4 MiB, 2 · bandwidth · round trip) is under way from a host, so that an urgent pull waits for little. After 5 s
 without a byte the next holder is asked; the last holder has longer than the 8 s after which a silent host is gone. No
 slot is given back before the lane that writes there has let go.
-Source: docs/explanation/seeds.md, "Memory management".
 
-LinkRate: bandwidth and latency of the link from a host, measured on pulls.
-
-Bandwidth is bytes by seconds of a busy time, from the first request until no bytes are under way. Short busy times
-measure latency rather than bandwidth and are left out. Latency is the shortest of the last round trips, since a busy
-link delays the rest. Source: RFC 6817, section 3.4 (base delay).
+`LinkRate` measures the link from a host on pulls. Bandwidth is bytes by seconds of a busy time, from the first request
+until no bytes are under way. Short busy times measure latency rather than bandwidth and are left out. Latency is the
+shortest of the last round trips, since a busy link delays the rest.
+Source: docs/explanation/seeds.md, "Memory management"; RFC 6817, section 3.4 (base delay).
 """
 
 from __future__ import annotations

@@ -1,19 +1,15 @@
 """ChunkServer: the requests of other hosts, from the lanes to the control process and back.
 
 The control process answers a request with a place. The place stays valid until "given" is reported: exactly once, also
-if the lane has gone meanwhile. Reports are messages to the control process
-(processes/carrier.py).
+if the lane has gone meanwhile. Reports are messages to the control process (processes/carrier.py).
 
-ServeLane: the lane of a host that has chunks: passes requests on, and sends the bytes.
+A `ServeLane` passes requests on, and sends the bytes. A request is answered once, by bytes or by LOST, and reported
+once to be over, so that the chunk is unpinned. A lane that closes reports no request: `ChunkServer` has the list.
 
-A request is answered once, by bytes or by LOST, and reported once to be over, so that the chunk is unpinned. A lane
-that closes reports no request: serving.py has the list. Source: docs/explanation/reliability.md.
-
-PartQueue: chooses the next part that a host sends: the lowest urgency first, part by part.
-
-Parts of chunks in memory are sent from their slots. Parts of spilled chunks are read ahead into two buffers, checked,
-and sent from there, so that the disk and the network work at the same time and a chunk that is read needs no memory.
-Source: docs/explanation/seeds.md, "Memory management".
+`PartQueue` chooses the next part to send: the lowest urgency first, part by part. Parts of chunks in memory are sent
+from their slots. Parts of spilled chunks are read ahead into two buffers, checked, and sent from there, so that the
+disk and the network work at the same time and a chunk that is read needs no memory.
+Source: docs/explanation/reliability.md; docs/explanation/seeds.md, "Memory management".
 """
 
 from __future__ import annotations

@@ -1,29 +1,20 @@
-"""Ucx: sends and receives messages by UCX. The only module that uses ucxx.
+"""UCX between hosts: messages, the choice between UCX and TLS, the agreement over TLS, the parts of a lane.
 
-A thread has all objects of UCX. Bytes pass through buffers of that thread, since a send or a receive cannot always be
-taken back: UCX never touches a slot of the arena. A message is received by a tag, 64 bits that the two hosts agree on
-over TLS. UCX does not notice every dead peer, so that callers limit the time themselves.
-Source: ucp.h of UCX 1.21 (`ucp_worker_arm`, `ucp_tag_recv_nbx`).
-
-Chooses between UCX and TLS for the bytes of chunks from one host to another. Pure: facts in, choice and reason out.
+Only this module uses ucxx. A thread has all objects of UCX. Bytes pass through buffers of that thread, since a send or
+a receive cannot always be taken back: UCX never touches a slot of the arena. A message is received by a tag, 64 bits
+that the two hosts agree on over TLS. UCX does not notice every dead peer, so that callers limit the time themselves.
 
 UCX carries chunks only where the user trusts the network, since UCX neither encrypts nor proves the sender. With "auto"
-UCX is chosen where both hosts have RDMA or CUDA devices and a probe over UCX is faster than TLS.
-Source: `ucp_context_print_info` (names of transports); docs/decisions/0053-ucx-beside-tls.md.
+UCX is chosen where both hosts have RDMA or CUDA devices and a probe over UCX is faster than TLS. After the greeting
+the reader offers an address and a fresh secret over TLS; the source proves the secret by UCX. No byte of a chunk is
+accepted by UCX before, and each part comes under a tag of 64 random bits that was told over TLS, with the part's
+checksums. Nothing that comes by UCX is unpickled or parsed.
 
-Agrees on UCX over a TLS connection between two hosts, after the greeting.
-
-The reader offers an address and a fresh secret over TLS; the source proves the secret by UCX. No byte of a
-chunk is accepted by UCX before, and each part comes under a tag of 64 random bits that was told over TLS, with the
-part's checksums. Nothing that comes by UCX is unpickled or parsed.
-Source: RFC 2104 (a keyed digest as proof); docs/decisions/0053-ucx-beside-tls.md.
-
-UcxReader: the parts that a lane receives by UCX, between their announcement over TLS and their bytes.
-
-Sends the parts of a lane by UCX: `UcxSource`.
-
+`UcxReader` has the parts that a lane receives, between their announcement over TLS and their bytes; `UcxSource` sends.
 A lane has few parts under way, and waits where there are more. Where UCX has no buffer left for the first of them, the
 part goes by TLS. When UCX fails, the reader is told, and asks again by TLS.
+Source: ucp.h of UCX 1.21 (`ucp_worker_arm`, `ucp_tag_recv_nbx`), `ucp_context_print_info` (names of transports);
+docs/decisions/0053-ucx-beside-tls.md; RFC 2104 (a keyed digest as proof).
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Finds clusters of this user by their registry files and keeps a connection to each.
 
-The browser never sees a socket or a token, and no kernel takes part.
-
-The time line of a cluster over all its jobs: one lane for each worker, bounded however many jobs there are.
-
-Pieces carry the name of their job, such as "In [12]"; neighbours are merged when there are too many (`LaneState`).
+The browser never sees a socket or a token, and no kernel takes part. The time line of a cluster over all its jobs has a
+lane for each worker, bounded however many jobs there are. Pieces carry the name of their job, such as "In [12]";
+neighbours are merged when there are too many (`LaneState`).
 """
 
 from __future__ import annotations

@@ -1,22 +1,16 @@
-"""REST and websocket handlers of the side bar, behind Jupyter's own login.
+"""REST and websocket handlers of the side bar, behind Jupyter's own login, and the extension that adds them.
 
 `GET` and `POST <base>/jmars/clusters` list and start clusters, `POST …/clusters/<id>/scale` scales and `DELETE
 …/clusters/<id>` stops one, `POST …/clusters/<id>/jobs/<job>/cancel` cancels, `GET …/jobs/<job>/report` reports and
 `GET …/jobs/<job>/replay` gives the run as a file for `jmars.replay`; `POST <base>/jmars/replay` takes such a file and
 gives replay data; websocket `<base>/jmars/stream/<id>`.
 Jupyter's handlers check token, XSRF, Host and Origin; the websocket checks user and origin before the upgrade.
+
+`JobStream` builds the frames that a side bar gets about a cluster: the list of jobs, and the picture of a selected job.
+Frames hold whole traits, so the next frame makes up for a frame that a slow browser missed. Notebooks and kernels that
+are connected to a cluster are known by the ids of their processes. The extension class is found through
+`jmars.notebook.server._jupyter_server_extension_points`, and closes the connections.
 Source: docs/explanation/reliability.md.
-
-The notebooks and kernels of this Jupyter server that are connected to a cluster, by the ids of their processes.
-
-Builds the frames that a side bar gets about a cluster: the list of jobs, and the picture of a selected job.
-
-`JobStream` decides; the websocket in handlers.py only calls it and sends. Frames hold whole traits, so the next frame
-makes up for a frame that a slow browser missed.
-
-The extension class that Jupyter's server loads: adds the handlers and closes the connections.
-
-Found through `jmars.notebook.server._jupyter_server_extension_points`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Checks what a page asks for when it starts or scales a cluster: plain, no cluster is touched.
+"""Orders of a page to start or scale a cluster: checked, plain; and the clusters that the side bar started.
 
-Only these fields reach `jmars.Cluster`; a text that a shell or a URL parser could read otherwise is refused.
-
-Clusters that the side bar started, each held by a process of its own, which is a child of the Jupyter server.
+Only the checked fields reach `jmars.Cluster`; a text that a shell or a URL parser could read otherwise is refused. A
+started cluster is held by a separate process, a child of the Jupyter server.
 """
 
 from __future__ import annotations
