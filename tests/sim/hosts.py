@@ -168,10 +168,10 @@ class HostsWorld(World):
             host.close()
 
     def _quiet(self) -> float:
-        """Seconds in which what is under way ends: pulls through a silence, leases, what is frozen."""
+        """Seconds until all work ends: pulls through a silence, or behind late bytes; leases; frozen processes."""
         faults = self.faults
         waits = self.lost or faults.cuts or faults.host_stops
-        return LEASES if waits else 30.0 if faults.executor_stops else QUIET
+        return LEASES if waits else 30.0 if faults.executor_stops or faults.late else QUIET
 
     def excuses(self) -> set[str]:
         """A host that is lost takes with it what no graph makes."""
