@@ -2,7 +2,8 @@
 
 connection.py   a channel to a cluster, used from any thread
 arrays.py       how a client sends and gets arrays (Arrays)
-cluster_link.py   a cluster as the files below use it (ClusterLink)
+cluster_registry.py   the open clusters of this process
+float_warnings.py   floating point errors of workers, told as NumPy does
 recovery.py     computes lost chunks again
 reporting.py    reports of jobs (performance_report)
 notebook_views.py   views of clusters and jobs in notebooks, loaded there (Shown)

@@ -17,11 +17,12 @@ from typing import Any, Self
 
 from jmars.actors import Mailbox
 from jmars.actors.registry import find_entry, refuse_twin
-from jmars.client import cluster_link
+from jmars.client import cluster_registry
 from jmars.client.arrays import arrays_of
-from jmars.client.cluster_link import FloatWarnings
+from jmars.client.cluster_registry import open_clusters
 from jmars.client.connection import Connection, patient_connection, reason, refuse_forked
 from jmars.client.engine_clusters import LEASE, EngineClusters, checked_lease, whole_number
+from jmars.client.float_warnings import FloatWarnings
 from jmars.client.host_clusters import HostClusters
 from jmars.client.job import Job
 from jmars.client.job_registry import JobRegistry, attach, descriptors_of, outputs_of
@@ -154,7 +155,7 @@ class Cluster(EngineClusters, HostClusters):
             if not isinstance(error, ClusterLostError) or not host.words:
                 raise
             raise ClusterStartError(f"the cluster did not come up; its last words:\n{host.words}") from error
-        cluster_link.add(self)
+        cluster_registry.add(self)
 
     # -- what users call
     @property
@@ -302,8 +303,8 @@ class Cluster(EngineClusters, HostClusters):
     def _end(self, stop: bool, word: str) -> None:
         if os.getpid() != self._pid:
             return
-        with cluster_link.lock:
-            cluster_link.remove(self)
+        with cluster_registry.lock:
+            cluster_registry.remove(self)
             if self._closed:
                 return
             self._closed = True
@@ -368,7 +369,7 @@ class Cluster(EngineClusters, HostClusters):
     def _lost(self) -> None:
         """The connection is cut."""
         if not self._closed:
-            cluster_link.lose(self, self.name)
+            cluster_registry.lose(self, self.name)
             self._jobs.none_more(self._jobs.loss(self.name))
             self.shared.close()
 
@@ -384,11 +385,6 @@ class Cluster(EngineClusters, HostClusters):
     def check_process(self) -> None:
         """Raise ClusterClosedError in a forked child: the connection is of the process that was forked."""
         refuse_forked(self._pid, self.id)
-
-
-def open_clusters() -> list[Cluster]:
-    """The open clusters of this process, the default cluster last."""
-    return [one for one in cluster_link.everywhere() if isinstance(one, Cluster)]
 
 
 def default_cluster(start: bool = True) -> Cluster | None:

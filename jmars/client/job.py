@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jmars.client import plans
-from jmars.client.cluster_link import ClusterLink
 from jmars.client.notebook_views import Shown, has_bar, wait_with_bar
 from jmars.client.recovery import RECOVERIES, can_recover
 from jmars.client.reporting import draw_job, job_figure, save_job, write_report, write_trace
@@ -37,6 +36,7 @@ from jmars.tensor.structure import detach
 from jmars.units import format_seconds
 
 if TYPE_CHECKING:
+    from jmars.client.cluster import Cluster
     from jmars.client.plans import PlannedRun
 
 log = logging.getLogger("jmars.client")
@@ -59,7 +59,7 @@ class Job(Shown):
     np.float64(10.0)
     """
 
-    def __init__(self, cluster: ClusterLink, job: str, name: str, data: Sequence[TensorData], single: bool) -> None:
+    def __init__(self, cluster: Cluster, job: str, name: str, data: Sequence[TensorData], single: bool) -> None:
         self.name = name
         self.cluster = cluster
         self._id = job

@@ -17,18 +17,20 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from itertools import zip_longest
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jmars.actors import remote_method
-from jmars.client.cluster_link import ClusterLink
 from jmars.client.job import Job
 from jmars.errors import ClusterError, ClusterLostError, ClusterStoppedError
 from jmars.tensor.operand import TensorData
 from jmars.tensor.spawn import Output, Spawned, all_unpacked, unpacked
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import Stored
+
+if TYPE_CHECKING:
+    from jmars.client.cluster import Cluster
 
 _EARLY = 100  # number of reports kept for jobs whose handle is not here yet
 
@@ -210,7 +212,7 @@ class AttachedJob(Job):
         Its results as tensors to go on with, once it has succeeded.
     """
 
-    def __init__(self, cluster: ClusterLink, job: str, name: str, single: bool, told: Sequence[Any] | None) -> None:
+    def __init__(self, cluster: Cluster, job: str, name: str, single: bool, told: Sequence[Any] | None) -> None:
         super().__init__(cluster, job, name, [], single)
         self._told = told
         self.opened = [None if one[3] is None else _opener(one[3]) for one in told or ()]
@@ -242,7 +244,7 @@ class AttachedJob(Job):
         super().ended(report)
 
 
-def attach(cluster: ClusterLink, job: str) -> AttachedJob:
+def attach(cluster: Cluster, job: str) -> AttachedJob:
     """A handle of a job that the cluster remembers."""
     found = cluster.ask("session", "attach", job)
     handle = AttachedJob(cluster, job, found["name"], found["single"], found["results"])

@@ -29,7 +29,6 @@ import numpy as np
 
 from jmars.client.arrays import Array, boxes, whole
 from jmars.client.auto_persist import SMALL, computed_whole, named
-from jmars.client.cluster_link import ClusterLink
 from jmars.config import config
 from jmars.kernels.blocks import open_spares
 from jmars.kernels.group_run import LoadedPrograms, run_steps
@@ -43,6 +42,7 @@ from jmars.tensor.tensor_graph import LinkedGraph, Stored
 if TYPE_CHECKING:
     from threadpoolctl import ThreadpoolController
 
+    from jmars.client.cluster import Cluster
     from jmars.client.local_plans import LocalPlan
 
 NAMED = 2**20  # bytes of a value that is kept as long as its node lives if Python refers to it; SMALL of others
@@ -87,7 +87,7 @@ def _large_bytes() -> int:
 class LocalRuns:
     """The runs of a client beside its cluster."""
 
-    def __init__(self, cluster: ClusterLink) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._leaves = LocalLeaves(cluster)
         self._plans: dict[bytes, LocalPlan | None] = {}  # by structure, None where it runs on the cluster; oldest first
@@ -320,7 +320,7 @@ class LocalLeaves:
     `forget` may be called at any moment, by the garbage collector too, and takes no lock.
     """
 
-    def __init__(self, cluster: ClusterLink) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._pinned: dict[str, _Pinned] = {}
         self._is_read = False  # by a run

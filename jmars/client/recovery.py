@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from jmars.client.cluster_link import ClusterLink
 from jmars.errors import ChunkLostError
 from jmars.tensor.operand import TensorData
 from jmars.tensor.tensor_graph import LinkedGraph, Stored
+
+if TYPE_CHECKING:
+    from jmars.client.cluster import Cluster
 
 RECOVERIES = 3  # times that a job is submitted again with the same tensors, or one is computed again for one fetch
 
@@ -23,7 +25,7 @@ SMALL = 2**16  # bytes of a tensor that is fetched together with others
 Value = TypeVar("Value")
 
 
-def can_recover(cluster: ClusterLink, data: Sequence[TensorData], keys: Sequence[str]) -> bool:
+def can_recover(cluster: Cluster, data: Sequence[TensorData], keys: Sequence[str]) -> bool:
     """Whether the lineage of nodes is here, as far as the cluster has lost (`keys`) or does not have them."""
     held = cluster.retained() - set(keys) - {one.key for one in data}
     linked = LinkedGraph.of(data, held)
@@ -33,7 +35,7 @@ def can_recover(cluster: ClusterLink, data: Sequence[TensorData], keys: Sequence
     )
 
 
-def with_recovery(cluster: ClusterLink, data: TensorData, fetch: Callable[[], Value]) -> Value:
+def with_recovery(cluster: Cluster, data: TensorData, fetch: Callable[[], Value]) -> Value:
     """Result of `fetch`; lost chunks of `data` are computed again first."""
     for left in reversed(range(RECOVERIES + 1)):
         try:
@@ -47,7 +49,7 @@ def with_recovery(cluster: ClusterLink, data: TensorData, fetch: Callable[[], Va
     raise AssertionError("the last try returns or raises")
 
 
-def fetch_each(cluster: ClusterLink, data: Sequence[TensorData]) -> list[Any]:
+def fetch_each(cluster: Cluster, data: Sequence[TensorData]) -> list[Any]:
     """Values of nodes that the cluster has; those of small nodes travel together, unless a chunk is lost."""
     small = [k for k, one in enumerate(data) if _size(one) <= SMALL] if len(data) > 1 else []
     found: dict[int, Any] = {}
@@ -64,7 +66,7 @@ def _size(node: TensorData) -> int:
     return math.prod(map(sum, node.chunks)) * node.dtype.itemsize
 
 
-def _compute(cluster: ClusterLink, data: TensorData) -> Any:
+def _compute(cluster: Cluster, data: TensorData) -> Any:
     job = cluster.submit_data([data])
     try:
         job.wait()

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jmars.client.cluster_link import ClusterLink, everywhere
+from jmars.client.cluster_registry import open_clusters
 from jmars.errors import ClusterError
 from jmars.model import events
 from jmars.model.events import Event
@@ -32,32 +32,33 @@ from jmars.reports.run_record import OperandNames
 from jmars.tensor.atomic_file import atomic_file
 
 if TYPE_CHECKING:
+    from jmars.client.cluster import Cluster
     from jmars.reports.graph_dot import Drawing
     from jmars.reports.run_record import RunRecord
 
 READ_SECONDS = 0.5  # between two looks at the log, which is bounded
 
 
-def write_report(cluster: ClusterLink, job: str, title: str, path: str | os.PathLike[str]) -> Path:
+def write_report(cluster: Cluster, job: str, title: str, path: str | os.PathLike[str]) -> Path:
     """Write the report of a job to a file, atomically; returns the path."""
     return _write(_record(cluster, job), title, path)
 
 
-def job_figure(cluster: ClusterLink, job: str, name: str) -> Any:
+def job_figure(cluster: Cluster, job: str, name: str) -> Any:
     """A Bokeh figure of a job: "timeline" or "memory"."""
     from jmars.reports import figures
 
     return getattr(figures, name)(_record(cluster, job))
 
 
-def save_job(cluster: ClusterLink, job: str, name: str, path: str | os.PathLike[str]) -> Path:
+def save_job(cluster: Cluster, job: str, name: str, path: str | os.PathLike[str]) -> Path:
     """Write the events of a job to a file; returns the path."""
     from jmars.reports.saved_run import save_run
 
     return save_run(path, all_events(cluster, job), job, name)
 
 
-def draw_job(cluster: ClusterLink, job: str, fusion: str, colour: str) -> Drawing:
+def draw_job(cluster: Cluster, job: str, fusion: str, colour: str) -> Drawing:
     """The graph of a job's newest stage, coloured by "kind", "state", "worker" or "seconds"."""
     from jmars.reports.graph_dot import Drawing, OperandFacts, graph_dot
 
@@ -167,11 +168,11 @@ class _Recorder:
 
 def _default() -> Any:
     """The newest open cluster of this process, None without one."""
-    mine = [one for one in everywhere() if not getattr(one, "closed", True)]
+    mine = [one for one in open_clusters() if not getattr(one, "closed", True)]
     return mine[-1] if mine else None
 
 
-def _record(cluster: ClusterLink, job: str) -> RunRecord:
+def _record(cluster: Cluster, job: str) -> RunRecord:
     from jmars.reports.run_record import RunRecord
 
     return RunRecord.of(all_events(cluster, job), [job])
@@ -361,7 +362,7 @@ def trace_of(log: Iterable[Event], job: str) -> dict[str, Any]:
     return {"traceEvents": trace.finished(), "displayTimeUnit": "ms", "otherData": other}
 
 
-def all_events(cluster: ClusterLink, job: str) -> list[Event]:
+def all_events(cluster: Cluster, job: str) -> list[Event]:
     """All that the cluster's log still has of a job and of the cluster meanwhile."""
     found: list[Event] = []
     since = 0
@@ -373,7 +374,7 @@ def all_events(cluster: ClusterLink, job: str) -> list[Event]:
         since = upto
 
 
-def write_trace(cluster: ClusterLink, job: str, path: str | os.PathLike[str]) -> Path:
+def write_trace(cluster: Cluster, job: str, path: str | os.PathLike[str]) -> Path:
     """Write the trace of a job to a file, atomically; returns the path."""
     target = Path(path)
     with atomic_file(os.path.abspath(target)) as part:

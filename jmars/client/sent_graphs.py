@@ -21,14 +21,13 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import KeyedRef
 
 import cloudpickle
 import numpy as np
 
-from jmars.client import cluster_link
-from jmars.client.cluster_link import ClusterLink
+from jmars.client import cluster_registry
 from jmars.client.job import Job
 from jmars.config import config
 from jmars.errors import ChunkLostError
@@ -40,6 +39,9 @@ from jmars.tensor.ops.indexing import Slice, Take
 from jmars.tensor.ops.npy import Layout, LoadNpy, mapped_layout
 from jmars.tensor.structure import bindings, canonical, digest
 from jmars.tensor.tensor_graph import LinkedGraph, TensorGraph
+
+if TYPE_CHECKING:
+    from jmars.client.cluster import Cluster
 
 REMEMBERED = 10_000  # structures that were sent to the cluster
 
@@ -141,7 +143,7 @@ MOST_SLICED = 16  # times that slices of an array are sent; each time, the whole
 class Uploads:
     """NumPy arrays that were sent to a cluster."""
 
-    def __init__(self, cluster: ClusterLink) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self._cluster, self._shared = cluster, cluster.shared
         self._sent: list[str] | None = None  # keys; None outside of `once`
         self._jobs: set[Job] = set()  # that run
@@ -287,9 +289,9 @@ def read_parts(linked: LinkedGraph) -> None:
             linked.operands[number], linked.inputs[number] = made, ()
 
 
-def move_here(cluster: ClusterLink, data: Sequence[TensorData]) -> None:
+def move_here(cluster: Cluster, data: Sequence[TensorData]) -> None:
     """Move values of nodes from other open clusters to `cluster`."""
-    others = [one for one in cluster_link.everywhere() if one is not cluster and one.retained()]
+    others = [one for one in cluster_registry.open_clusters() if one is not cluster and one.retained()]
     if not others:
         return
     seen: set[int] = set()

@@ -27,7 +27,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import dask
 import numpy as np
@@ -47,11 +47,14 @@ from jmars.engines.dask_worker import (
     raise_flag,
     reviver,
 )
-from jmars.engines.engine import START_SECONDS, EngineEvents, EngineWorker, GroupTask, Promises, Result
+from jmars.engines.engine import START_SECONDS, EngineWorker, GroupTask, Promises, Result
 from jmars.engines.groups import run_group
 from jmars.errors import ChunkLostError, ClusterError, ClusterStartError, text_of
 from jmars.model.versions import versions
 from jmars.storage.chunks import ChunkElements
+
+if TYPE_CHECKING:
+    from jmars.engines.port import EngineWorkers
 
 POLL = 1.0  # seconds between looks at Dask's workers
 PUT_SECONDS, PUT_SPEED = 3.0, 2e7  # that a worker may take to answer, and bytes a second that it takes at least
@@ -96,7 +99,7 @@ class DaskEngine:
 
     # ------------------------------------------------------------------ start and close
 
-    async def start(self, events: EngineEvents) -> Sequence[EngineWorker]:
+    async def start(self, events: EngineWorkers) -> Sequence[EngineWorker]:
         """Connect, check the versions of the workers, and set their memory as a resource of Dask."""
         self._events, self._loop = events, asyncio.get_running_loop()
         self._nudge = asyncio.Event()
@@ -121,7 +124,7 @@ class DaskEngine:
         self.address = str(client.scheduler.address)
         return client
 
-    async def _prepare(self, events: EngineEvents) -> Sequence[EngineWorker]:
+    async def _prepare(self, events: EngineWorkers) -> Sequence[EngineWorker]:
         client = self._client
         self._tasks = DaskTasks(client, self._name, self._topic, self._runner, events, self._lose, self._killed)
         self._workers = DaskWorkers(client)

@@ -18,19 +18,22 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dask
 from distributed import CancelledError, Future
 from distributed.scheduler import KilledWorker
 
 from jmars.engines.dask_worker import AGAIN, MEGABYTE, RESOURCE, RUN, TRANSFERS, Runner, TaskCall, run_task
-from jmars.engines.engine import EngineEvents, GroupTask, Result
+from jmars.engines.engine import GroupTask, Result
 from jmars.engines.results import LinkSpeed
 from jmars.engines.task_book import TaskBook, TaskEntry
 from jmars.errors import text_of
 from jmars.kernels.group_run import GroupReport
 from jmars.model.messages import Failure
+
+if TYPE_CHECKING:
+    from jmars.engines.port import EngineWorkers
 
 FIRST = 1  # priority before all that waits
 GRACE = 2.0  # seconds that a report may come after its result
@@ -80,7 +83,7 @@ class DaskTasks(TaskBook[_Entry]):
         cluster: str,
         topic: str,
         runner: Runner,
-        events: EngineEvents,
+        events: EngineWorkers,
         closed: Callable[[str], None],
         killed: Callable[[Sequence[str], str], None],
     ) -> None:

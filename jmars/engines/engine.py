@@ -1,7 +1,7 @@
 """TaskEngine: a Dask or Ray cluster as jmars sees it, and the records between an engine and `EngineWorkers`.
 
 An engine runs group tasks, keeps their results by reference, and moves data between its workers by itself. All methods
-are called in the loop of the head; an engine calls back through `EngineEvents`, in the same loop. A result is named by
+are called in the loop of the head; an engine calls methods of `EngineWorkers` in the same loop. A result is named by
 its task and a number: `(task, 0)` is the first output. A name is used once: a task that runs again gets a new name.
 Source: docs/explanation/seeds.md, "Execution control".
 """
@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from jmars.kernels.group_run import GroupReport
-from jmars.model.messages import Failure
 from jmars.storage.chunks import ChunkElements
+
+if TYPE_CHECKING:
+    from jmars.engines.port import EngineWorkers
 
 START_SECONDS = 60.0  # for each step of an engine's start: its connection, the preparation of its workers
 
@@ -88,34 +89,6 @@ class GroupTask:
     bundles: tuple[tuple[int, ...], ...] = ()
 
 
-class EngineEvents(Protocol):
-    """Events of an engine's tasks and workers."""
-
-    def started(self, task: str, worker: str) -> None:
-        """A task runs on the worker with that key; may come late or not at all."""
-
-    def ended(self, task: str, report: GroupReport) -> None:
-        """A task returned; its results can be read and given to other tasks."""
-
-    def lost(self, tasks: Sequence[str], why: str, how: str, deaths: int = 1) -> None:
-        """Results of tasks are gone for good, or tasks cannot run: workers died under them too often.
-
-        `how` as in `model.reports.WorkerLost`; so many workers died before the engine gave up.
-        """
-
-    def failed(self, task: str, failure: Failure) -> None:
-        """The engine could not run a task at all, for another reason than a lost worker."""
-
-    def came(self, worker: EngineWorker) -> None:
-        """A worker joined."""
-
-    def left(self, key: str, why: str) -> None:
-        """A worker is gone; the engine runs its tasks elsewhere."""
-
-    def closed(self, why: str) -> None:
-        """The engine is gone, with all results."""
-
-
 @dataclass(frozen=True)
 class Promises:
     """What an engine does not do as jmars's own workers do, for `Cluster.info()` and the how-to.
@@ -140,7 +113,7 @@ class TaskEngine(Protocol):
     task_seconds: tuple[float, float]  # CPU of an empty task: on a worker, and where submission is serial
     bundle: int  # bytes of several chunks that are a result at most; 0 where each chunk is a result
 
-    async def start(self, events: EngineEvents) -> Sequence[EngineWorker]:
+    async def start(self, events: EngineWorkers) -> Sequence[EngineWorker]:
         """Connect, prepare the workers, and return the workers that are there.
 
         Raises

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from heapq import heapreplace
 from itertools import chain
 from operator import itemgetter
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,6 +32,9 @@ from jmars.engines.results import BANDWIDTH
 from jmars.graph import Dag
 from jmars.model.messages import JobTable
 from jmars.plan import PlanGraph, Profile, Workers, program_seconds, simulate
+
+if TYPE_CHECKING:
+    from jmars.engines.groups import Group
 
 SLOW = 1.15  # times the least seconds of a job: groups that take longer are cut in another way too
 MANY = 2  # times the groups that a job needs: the same
@@ -231,28 +234,8 @@ def _near(table: JobTable, planned: ArrayLike, there: Mapping[int, int]) -> Arra
     return np.array(workers, np.int64)
 
 
-class TimedGroup(Protocol):
-    """Fields of a group (`groups.Group`)."""
-
-    @property
-    def operands(self) -> Sequence[int]:
-        """Operands of the group."""
-
-    @property
-    def inputs(self) -> Sequence[int]:
-        """Operands of other groups, and stored chunks, as inputs of the group."""
-
-    @property
-    def worker(self) -> int:
-        """Planned worker."""
-
-    @property
-    def seconds(self) -> float:
-        """Predicted seconds of the operands."""
-
-
 def makespan(
-    groups: Sequence[TimedGroup],
+    groups: Sequence[Group],
     nbytes: Sequence[int],
     bandwidth: float,
     slots: int,

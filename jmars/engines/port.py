@@ -60,7 +60,7 @@ class EngineRow:
 
 
 class EngineWorkers:
-    """The workers of an engine: a `WorkerPort`, and the engine's `EngineEvents`.
+    """The workers of an engine: a `WorkerPort` of the scheduler, and called back by the engine.
 
     Parameters
     ----------
@@ -178,13 +178,13 @@ class EngineWorkers:
 
     # -- events of the engine
     def started(self, task: str, worker: str) -> None:
-        """A task runs on the worker with that key."""
+        """A task runs on the worker with that key; may come late or not at all."""
         job = self._tasks.get(task)
         if job is not None:
             job.started(task, self._number_of(worker))
 
     def ended(self, task: str, report: GroupReport) -> None:
-        """A task returned."""
+        """A task returned; its results can be read and given to other tasks."""
         job = self._tasks.pop(task, None)
         if job is not None:
             number = self._number_of(report.worker) if report.worker else 0  # "": it was dropped before it ran
@@ -193,7 +193,10 @@ class EngineWorkers:
             self._submit_ahead()
 
     def lost(self, tasks: Sequence[str], why: str, how: str, deaths: int = 1) -> None:
-        """Results of tasks are gone for good, or tasks cannot run."""
+        """Results of tasks are gone for good, or tasks cannot run: workers died under them too often.
+
+        `how` as in `WorkerLost`; so many workers died before the engine gave up.
+        """
         others = [task for task in tasks if not any(job.has_ended(task) for job in self._jobs.values())]
         gone = self.results.made_by(others)  # of jobs that have ended, or brought by clients
         if gone:
@@ -207,7 +210,7 @@ class EngineWorkers:
         self._submit_ahead()
 
     def failed(self, task: str, failure: Failure) -> None:
-        """The engine could not run a task."""
+        """The engine could not run a task at all, for another reason than a lost worker."""
         job = self._tasks.pop(task, None)
         if job is not None:
             job.failed(task, failure)
@@ -223,7 +226,7 @@ class EngineWorkers:
         self.workers_changed()
 
     def left(self, key: str, why: str) -> None:
-        """A worker is gone."""
+        """A worker is gone; the engine runs its tasks elsewhere."""
         number = self._number.get(key)
         if number is not None and self.rows[number].here:
             log.info("%s left: %s", self.rows[number].worker.name, why)
@@ -233,7 +236,7 @@ class EngineWorkers:
             self.workers_changed()
 
     def closed(self, why: str) -> None:
-        """The engine is gone."""
+        """The engine is gone, with all results."""
         self._closed(why)
 
     # -- chunks of clients

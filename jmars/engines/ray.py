@@ -22,7 +22,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Se
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import ray
@@ -30,13 +30,16 @@ from ray.autoscaler.sdk import request_resources
 from ray.exceptions import RayActorError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from jmars.engines.engine import START_SECONDS, EngineEvents, EngineWorker, GroupTask, Promises, Result
+from jmars.engines.engine import START_SECONDS, EngineWorker, GroupTask, Promises, Result
 from jmars.engines.groups import run_group
 from jmars.engines.ray_tasks import RETRIES, RayTasks, cause_of, module_missing, settled
 from jmars.engines.ray_worker import Board, Runner, cut_values, group_function, inspect_node
 from jmars.errors import ChunkLostError, ClusterError, ClusterStartError, text_of
 from jmars.model.versions import versions
 from jmars.storage.chunks import ChunkElements
+
+if TYPE_CHECKING:
+    from jmars.engines.port import EngineWorkers
 
 POLL = 1.0  # seconds between looks at Ray's nodes
 SILENT = 20.0  # seconds without an answer after which Ray is gone; Ray itself ends this process after 60
@@ -85,7 +88,7 @@ class RayEngine:
 
     # ------------------------------------------------------------------ start and close
 
-    async def start(self, events: EngineEvents) -> Sequence[EngineWorker]:
+    async def start(self, events: EngineWorkers) -> Sequence[EngineWorker]:
         """Connect, check the versions of the nodes, and start the actor for stop flags."""
         self._events, self._loop = events, asyncio.get_running_loop()
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="jmars-ray")
@@ -102,7 +105,7 @@ class RayEngine:
                 f"the Ray cluster at {self.address} could not be prepared: {type(error).__name__}: {text_of(error)}"
             ) from error
 
-    async def _prepare(self, events: EngineEvents) -> Sequence[EngineWorker]:
+    async def _prepare(self, events: EngineWorkers) -> Sequence[EngineWorker]:
         nodes = nodes_of(await self._call(ray.nodes))
         self._board = await self._call(_start_board, self._name)
         wrong = await self._call(wrong_versions, list(nodes))  # while the actor starts

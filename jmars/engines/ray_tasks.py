@@ -14,7 +14,7 @@ from concurrent.futures import Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 from ray.exceptions import (
@@ -28,11 +28,14 @@ from ray.exceptions import (
 )
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from jmars.engines.engine import EngineEvents, GroupTask, Result
+from jmars.engines.engine import GroupTask, Result
 from jmars.engines.task_book import TaskBook, TaskEntry
 from jmars.errors import text_of
 from jmars.kernels.group_run import GroupReport
 from jmars.model.messages import Failure
+
+if TYPE_CHECKING:
+    from jmars.engines.port import EngineWorkers
 
 GRACE = 1.0  # seconds in which a task that was dropped may end by itself
 START_SECONDS = 0.5  # in which the start of a task is heard
@@ -69,7 +72,7 @@ class RayTasks(TaskBook[_Entry]):
         Bytes that a task may ask for; 0 where Ray's nodes tell no memory.
     """
 
-    def __init__(self, function: Any, thread: Executor, events: EngineEvents, closed: Callable[[str], None]) -> None:
+    def __init__(self, function: Any, thread: Executor, events: EngineWorkers, closed: Callable[[str], None]) -> None:
         super().__init__(events, closed)
         self._function, self._thread = function, thread
         self.nodes: set[str] = set()

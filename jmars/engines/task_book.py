@@ -13,10 +13,13 @@ from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from jmars.engines.engine import EngineEvents, GroupTask, Result
+from jmars.engines.engine import GroupTask, Result
 from jmars.kernels.group_run import GroupReport
+
+if TYPE_CHECKING:
+    from jmars.engines.port import EngineWorkers
 
 BATCH = 100  # tasks that leave together
 BATCH_BYTES = 4_000_000  # of their specs: Dask warns from 10 MB
@@ -63,7 +66,7 @@ class TaskBook(ABC, Generic[Entry]):
         The engine's references to results that are kept.
     """
 
-    def __init__(self, events: EngineEvents, closed: Callable[[str], None]) -> None:
+    def __init__(self, events: EngineWorkers, closed: Callable[[str], None]) -> None:
         self.events, self.closed = events, closed
         self.results: dict[Result, Any] = {}
         self._loop = asyncio.get_running_loop()

@@ -121,22 +121,6 @@ class WorkerPort(Protocol):
         """Give the memory or file of chunks back."""
 
 
-class HostPort(WorkerPort, Protocol):
-    """The workers of a host that may be one of several."""
-
-    def take_back(self, job: str, operands: Sequence[int]) -> None:
-        """Give up those of some operands that wait for a worker, and report them as OperandsReturned."""
-
-    def locate_chunks(self, order: LocateChunks) -> None:
-        """Other hosts have chunks that operands of the next orders read."""
-
-    def keep_chunks(self, chunks: Sequence[int]) -> None:
-        """Keep copies of chunks whose originals are lost, and report chunks that are not here as ChunksLost."""
-
-    def drop_chunks(self, chunks: Sequence[int]) -> None:
-        """Free chunks that count as lost, as soon as no operand under way reads them."""
-
-
 class ReportPort(Protocol):
     """The workers' view of the scheduler."""
 

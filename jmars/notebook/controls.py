@@ -28,7 +28,8 @@ import numpy as np
 from IPython.display import DisplayHandle, display
 
 from jmars.actors import registry
-from jmars.client.cluster import Cluster, open_clusters
+from jmars.client.cluster import Cluster
+from jmars.client.cluster_registry import open_clusters
 from jmars.client.job import Job
 from jmars.client.notebook_views import ClusterFacts
 from jmars.client.plans.advice import Improvement

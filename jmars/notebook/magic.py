@@ -17,8 +17,8 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
-from jmars.client.cluster import Cluster, connect, default_cluster, open_clusters
-from jmars.client.cluster_link import make_default, take_lost
+from jmars.client.cluster import Cluster, connect, default_cluster
+from jmars.client.cluster_registry import make_default, open_clusters, take_lost
 from jmars.client.engine_clusters import MODES
 from jmars.client.reporting import write_trace
 from jmars.client.session import warn_without_gpu

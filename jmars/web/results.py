@@ -23,7 +23,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, product
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import cloudpickle
 import numpy as np
@@ -35,10 +35,13 @@ from jmars.errors import ChunkLostError, ClusterLostError, JmarsError
 from jmars.model.messages import Failure
 from jmars.model.status import JobState
 from jmars.storage.chunks import ChunkElements, received
-from jmars.tensor.operand import Splits, TensorData
+from jmars.tensor.operand import Splits
 from jmars.tensor.structure import bindings, digest_of
 from jmars.tensor.tensor_graph import TensorGraph
 from jmars.web.sessions import SubmittedGraph, WebSession
+
+if TYPE_CHECKING:
+    from jmars.web.gateway import Gateway
 
 AT_ONCE = 64  # chunks of a piece that are read at the same time
 MOVING = 600.0  # seconds that a chunk may wait for memory, or take to be read from disk
@@ -110,21 +113,6 @@ def fingerprint(graph: TensorGraph) -> str:
     return f"{digest_of(graph, {}).hex()}{xxhash.xxh3_128_hexdigest(values)}"
 
 
-class GraphRunner(Protocol):
-    """The part of the gateway that recovery uses."""
-
-    async def build(
-        self, session: WebSession, document: Mapping[str, Any], reads: Mapping[str, str]
-    ) -> dict[str, TensorData]:
-        """Builds the nodes of a document, by name; only the tensors in `reads` may be read."""
-
-    async def run(self, graph: TensorGraph, name: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Runs a graph to the end; returns the report."""
-
-    def drop(self, keys: Sequence[str]) -> None:
-        """Releases tensors on the cluster."""
-
-
 class ResultRecovery:
     """Computes lost results again, a tensor at most once at a time.
 
@@ -142,7 +130,7 @@ class ResultRecovery:
         self,
         graph_of_result: Callable[[str], tuple[WebSession, SubmittedGraph] | None],
         source: Callable[[WebSession, SubmittedGraph], dict[str, Any] | None],
-        runner: GraphRunner,
+        runner: Gateway,
     ) -> None:
         self._graph_of_result, self._source, self._runner = graph_of_result, source, runner
         self._running: dict[str, asyncio.Task[None]] = {}  # by key

@@ -18,7 +18,7 @@ import asyncio
 import logging
 import pickle
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -33,7 +33,6 @@ from jmars.model.messages import (
     Failure,
     Finished,
     FreeChunks,
-    HostPort,
     InputsMissing,
     Interrupted,
     JobBroken,
@@ -56,6 +55,9 @@ from jmars.model.messages import (
     from_int_planes,
 )
 from jmars.storage.chunks import Chunks
+
+if TYPE_CHECKING:
+    from jmars.worker.execution import ExecutionActor
 
 log = logging.getLogger("jmars.worker")
 
@@ -113,7 +115,7 @@ class Orders:
 
     def __init__(
         self,
-        workers: HostPort,
+        workers: ExecutionActor,
         reports: RemoteScheduler,
         known: RecoverySnapshot,
         opened: Callable[[], None] = lambda: None,

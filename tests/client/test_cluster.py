@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.client import Cluster, cluster_link, default_cluster
+from jmars.client import Cluster, cluster_registry, default_cluster
 from jmars.client import cluster as module
 from jmars.client.connection import Connection
 from jmars.deploy.memory import room_for_chunks
@@ -72,7 +72,7 @@ def test_the_same_tensor_computed_by_two_jobs_at_once_can_be_fetched_from_both(c
 
 
 def test_a_value_made_of_what_a_running_job_computes_waits_for_that_job(cluster, tmp_path):
-    cluster_link.make_default(cluster)
+    cluster_registry.make_default(cluster)
 
     def noted(block, folder, block_id):
         (folder / f"{block_id[0]}-{time.time_ns()}").touch()
@@ -117,7 +117,7 @@ def test_a_cluster_may_be_closed_by_a_callback_and_by_many_threads():
 
 
 def test_a_control_process_that_dies_while_the_default_cluster_starts_is_a_clear_error(monkeypatch):
-    monkeypatch.setattr(cluster_link, "_open", [])
+    monkeypatch.setattr(cluster_registry, "_open", [])
     started = []
     make = module.local
     monkeypatch.setattr(module, "local", lambda *how: started.append(make(*how)) or started[-1])

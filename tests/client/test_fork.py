@@ -14,7 +14,7 @@ import pytest
 
 import jmars
 import jmars.tensor as mt
-from jmars.client import cluster_link
+from jmars.client import cluster_registry
 from jmars.errors import ClusterClosedError
 
 SECONDS = 20.0  # a busy machine; a child that hangs is killed then
@@ -89,7 +89,7 @@ def test_a_lock_that_a_thread_held_at_the_fork_is_free() -> None:
     held, over = threading.Event(), threading.Event()
 
     def holds() -> None:
-        with cluster_link.lock:
+        with cluster_registry.lock:
             held.set()
             over.wait(60)
 
@@ -97,7 +97,7 @@ def test_a_lock_that_a_thread_held_at_the_fork_is_free() -> None:
     thread.start()
     assert held.wait(60)
     try:
-        assert in_child(cluster_link.everywhere) == "[]"
+        assert in_child(cluster_registry.open_clusters) == "[]"
     finally:
         over.set()
         thread.join()

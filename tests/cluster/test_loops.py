@@ -9,7 +9,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.client import Cluster
-from jmars.client.cluster_link import make_default
+from jmars.client.cluster_registry import make_default
 
 
 @pytest.fixture

@@ -7,25 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from jmars.errors import GraphError
-from jmars.flow.build_time.blueprint import Structure
 from jmars.flow.counters import Lending
 from jmars.flow.run_time.instance import Graph
 
+if TYPE_CHECKING:
+    from jmars.flow.build_time.builder import GraphBuilder
+
 __all__ = ["GraphPool"]
-
-
-class _Builds(Protocol):
-    """A finished builder."""
-
-    def build(self) -> Graph:
-        """Builds a new instance."""
-
-    @property
-    def structure(self) -> Structure:
-        """The structure that all instances share."""
 
 
 class GraphPool(Lending[Graph]):
@@ -55,7 +46,7 @@ class GraphPool(Lending[Graph]):
     2
     """
 
-    def __init__(self, builder: _Builds, limit: int) -> None:
+    def __init__(self, builder: GraphBuilder, limit: int) -> None:
         super().__init__(limit)
         self._builder = builder
         self._structure = builder.structure  # raises now if the builder is unfinished

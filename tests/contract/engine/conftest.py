@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from jmars.client import Cluster
-from jmars.client.cluster_link import make_default
+from jmars.client.cluster_registry import make_default
 from tests.census import Census
 from tests.contract.engine.gate import Gate
 from tests.contract.engine.kinds import CANNOT, KINDS, Kind, Own

@@ -11,7 +11,7 @@ import pytest
 import jmars
 import jmars.tensor as mt
 from jmars.client import Cluster
-from jmars.client.cluster_link import make_default
+from jmars.client.cluster_registry import make_default
 from tests.contract.engine.programs import CHUNKED, EXACT
 
 PROGRAMS = EXACT | CHUNKED
