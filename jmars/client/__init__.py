@@ -3,11 +3,10 @@
 connection.py   a channel to a cluster, used from any thread
 arrays.py       how a client sends and gets arrays (Arrays)
 cluster_registry.py   the open clusters of this process
-float_warnings.py   floating point errors of workers, told as NumPy does
 recovery.py     computes lost chunks again
 reporting.py    reports of jobs (performance_report)
 notebook_views.py   views of clusters and jobs in notebooks, loaded there (Shown)
-job.py          a submitted graph (Job)
+job.py          a submitted graph (Job), and floating point warnings of jobs
 job_registry.py   handles of jobs by id (JobRegistry)
 local_runs.py   computes small values in this process (LocalRuns)
 local_plans.py  graphs compiled for that (LocalPlan)

@@ -22,9 +22,8 @@ from jmars.client.arrays import arrays_of
 from jmars.client.cluster_registry import open_clusters
 from jmars.client.connection import Connection, patient_connection, reason, refuse_forked
 from jmars.client.engine_clusters import LEASE, EngineClusters, checked_lease, whole_number
-from jmars.client.float_warnings import FloatWarnings
 from jmars.client.host_clusters import HostClusters
-from jmars.client.job import Job
+from jmars.client.job import FloatWarnings, Job
 from jmars.client.job_registry import JobRegistry, attach, descriptors_of, outputs_of
 from jmars.client.local_runs import LocalRuns, kept_bytes, load_local_runs
 from jmars.client.recovery import fetch_each, with_recovery
