@@ -2,15 +2,13 @@
 
 For clusters of several hosts. No planner wins everywhere, so `choose` simulates several plans under the real memory
 limit, the cheapest planners first, until its time is up. It keeps the results of all candidates for the notebook.
+
+Candidates are sorted so that early candidates gain most. A short budget so loses little: over 57 graphs and clusters
+the first plan's score is 25 % above the best score, the best of the first five 3 %, of the first nine 1 %. METIS and
+mt-KaHyPar come last, if they are installed and time allows. On a single worker only orders are tried. Plans for a few
+workers or a single worker are candidates too: they win where many bytes must move over slow links. So is the placement
+of a run that plans first operands only (`FollowInputs`), if time allows.
 Source: docs/explanation/seeds.md, "Graph optimization".
-
-Candidate plans for `choose`: assignments and orders, sorted so that early candidates gain most.
-
-A short budget so loses little: over 57 graphs and clusters the first plan's score is 25 % above the best score, the
-best of the first five 3 %, of the first nine 1 %. METIS and mt-KaHyPar come last, if they are installed and time
-allows. On a single worker only orders are tried. Plans for a few workers or a single worker are candidates too: they
-win where many bytes must move over slow links. So is the placement of a run that plans first operands only
-(`FollowInputs`), if time allows.
 """
 
 from __future__ import annotations

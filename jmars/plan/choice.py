@@ -1,21 +1,15 @@
-"""Chooses the best of several plans by simulation, explains the choice, and revises plans during a run.
+"""A choice among several simulated plans, as data; the choice of an order on a single host.
 
-A choice among several plans: the simulated candidates, and the best of them.
+Apart from `choose`, so that a single host imports no planner of several hosts. The executors of a host share a memory,
+so no chunk moves between them and a plan is an order. Mars's order suits some graphs and spills twice as much as depth
+first on others; `choose_order` simulates both, and two more. Planning may take a small share of the run's least
+seconds, so small graphs are not planned at all.
 
-Apart from `choose`, so that a single host imports no planner of several hosts.
-
-Chooses the order of a run on a single host: simulates a few orders under the memory limit.
-
-The executors of a host share a memory, so no chunk moves between them and a plan is an order. Mars's order suits some
-graphs and spills twice as much as depth first on others; `choose_order` simulates both, and two more. Planning may take
-a small share of the run's least seconds, so small graphs are not planned at all.
-Source: docs/explanation/seeds.md, "Choosing operands".
-
-are_brief: whether messages about the operands of a run take longer than the operands, and all chunks are small.
-
+A run is brief (`are_brief`) if messages about the operands take longer than the operands, and all chunks are small.
 Such a run is fastest where many operands are ready at once, since they share a message; depth first, which keeps few
 chunks in memory, has few ready operands. Memory is no concern, so the order that has the longest way to the end first
 serves.
+Source: docs/explanation/seeds.md, "Choosing operands".
 """
 
 from __future__ import annotations

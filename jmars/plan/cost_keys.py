@@ -1,12 +1,12 @@
-"""Cost signature of a program: a key of its steps without shapes, and the size of its work.
+"""Cost signature of a program: a key of its steps without shapes, the size of its work, and an estimate of its seconds.
 
 A `Profile` keeps costs under the key, which is the same in every session, and scales them with the size. A key names
 functions and dtypes and never values, so no data of an array is in a key.
 
-Roofline estimate of an operand that was never measured: bytes over memory bandwidth plus operations over core speed.
-
-`annotate` multiplies the estimate by `Profile.scale`, the error of the estimate for programs that were measured.
-The seconds per element were measured on an AMD EPYC. Source: Williams, Waterman and Patterson 2009 (roofline).
+The estimate of an operand that was never measured is bytes over memory bandwidth plus operations over core speed
+(roofline). `annotate` multiplies the estimate by `Profile.scale`, the error of the estimate for programs that were
+measured. The seconds per element were measured on an AMD EPYC.
+Source: Williams, Waterman and Patterson 2009 (roofline).
 """
 
 from __future__ import annotations

@@ -4,13 +4,11 @@ The operands of a group, such as the operands of a line of the user's code, get 
 cores and on GPUs, and a chunk between cores and GPUs costs a copy. The division with the least sum is a minimum cut.
 `choose_devices` simulates runs by the cut, by cores alone and by as many operands on GPUs as possible, and takes the
 fastest run.
-Source: Stone 1977, "Multiprocessor scheduling with the aid of network flow algorithms".
 
-Seconds of operands on a GPU, and this host with its GPUs as the planners' workers.
-
-Measured seconds of a GPU have keys of their own, `gpu_key`. Before a program was measured its seconds are estimated
-from bytes and operations, with defaults that make a GPU look slower rather than faster than it is.
-Source: Williams, Waterman and Patterson 2009 (roofline).
+Measured seconds of a GPU have separate keys, `gpu_key`. Before a program was measured its seconds are estimated from
+bytes and operations, with defaults that make a GPU look slower rather than faster than it is.
+Source: Stone 1977, "Multiprocessor scheduling with the aid of network flow algorithms"; Williams, Waterman and
+Patterson 2009 (roofline).
 """
 
 from __future__ import annotations

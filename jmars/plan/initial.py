@@ -2,14 +2,13 @@
 
 Other operands follow their inputs when they become ready, so only initial operands are placed before a run.
 `assign_initial` gives every worker its share of the initial operands and keeps neighbours together.
-Source: docs/explanation/seeds.md, "Initial worker assignment", "Preparing the graph".
 
-Initial workers as Mars 0.1 assigned them: the source with most descendants first, leftovers by majority vote.
-
-Two rules extend `assign_initial`: an operand that reads only shuffles is initial too, and operands that the search has
-not placed take the worker of most of their neighbours. `assign_initial` offers this search as "bfs-v1". Mars failed
-when candidates or placed neighbours ran out; here the worker with the largest share left takes the rest.
-Source: docs/explanation/seeds.md, "Initial worker assignment"; Mars v0.1 `scheduler/graph.py`, `place_initial_chunks`.
+"bfs-v1" is the search of Mars 0.1: the source with most descendants first, leftovers by majority vote. Two rules extend
+it: an operand that reads only shuffles is initial too, and operands that the search has not placed take the worker of
+most of their neighbours. Mars failed when candidates or placed neighbours ran out; here the worker with the largest
+share left takes the rest.
+Source: docs/explanation/seeds.md, "Initial worker assignment", "Preparing the graph"; Mars v0.1 `scheduler/graph.py`,
+`place_initial_chunks`.
 """
 
 from __future__ import annotations

@@ -1,17 +1,13 @@
-"""Orders to run a graph in, as ranks of operands.
-
-Ranks of operands by several orders, and the longest paths and memory peaks that they are computed from.
+"""Orders to run a graph in, as ranks of operands, and the longest paths and memory peaks behind them.
 
 A rank has shape (n,) and is a permutation of 0..n-1; of two ready operands the lower rank runs first. `assign_eft` also
 visits operands by rank, so it needs a topological rank: all but `rank_mars` are topological. The C kernels give the
 same ranks.
-Source: docs/explanation/seeds.md, "Choosing operands", "Graph partitioning for scheduling"; Liu 1987 (the key).
 
-Ranks that hold few bytes: a greedy search backwards from the outputs, and the best of three ranks.
-
-`rank_depth_first` is good for trees; the backward search can be better where operands share inputs. `choose` tries the
-backward rank for the preference "memory".
-Source: docs/explanation/seeds.md, "Graph optimization".
+For few bytes, `rank_depth_first` is good for trees; a greedy search backwards from the outputs can be better where
+operands share inputs. `choose` tries the backward rank for the preference "memory".
+Source: docs/explanation/seeds.md, "Choosing operands", "Graph partitioning for scheduling", "Graph optimization"; Liu
+1987 (the key).
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
 """`Plan`: workers of initial operands and ranks of all operands, decided before a graph runs.
 
 The scheduler makes a frozen `Plan` of each compiled graph and passes the plan by value.
-Source: docs/explanation/seeds.md, "Initial worker assignment", "Scheduling policy".
 
-Assigns initial workers where a graph shuffles: a reducer's inputs count as none.
-
-A reducer reads a piece of each output of its mappers, so no worker has most of its inputs, and it is placed as an
-initial operand: every worker gets its share of the reducers, and no search passes from mappers to reducers. "bfs-v1"
-gets the graph as Mars had it, with an operand between that only passes the pieces on.
-Source: Mars v0.1 `scheduler/graph.py`, `place_initial_chunks`; v0.10 `analyzer/assigner.py`, `reassign_worker`.
+Where a graph shuffles, a reducer's inputs count as none. A reducer reads a piece of each output of its mappers, so no
+worker has most of its inputs, and it is placed as an initial operand: every worker gets its share of the reducers, and
+no search passes from mappers to reducers. "bfs-v1" gets the graph as Mars had it, with an operand between that only
+passes the pieces on.
+Source: docs/explanation/seeds.md, "Initial worker assignment", "Scheduling policy"; Mars v0.1 `scheduler/graph.py`,
+`place_initial_chunks`; v0.10 `analyzer/assigner.py`, `reassign_worker`.
 """
 
 from __future__ import annotations

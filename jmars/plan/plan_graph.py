@@ -1,19 +1,14 @@
-"""`PlanGraph`: the planners' input, a graph of operands with seconds, output bytes, scratch bytes, devices and pins.
+"""The planners' input: `PlanGraph`, operands with their costs, and `Workers`, the machines as numbers.
 
-Costs are seconds on a core of speed 1, sizes are bytes. No planner changes a `PlanGraph`.
-Source: docs/explanation/seeds.md, "Graph thoughts".
+An operand has seconds on a core of speed 1, output bytes, scratch bytes, devices and pins. No planner changes a
+`PlanGraph`. `Workers` are cores, speed, memory, links and disks: the scheduler describes its cluster, a user describes
+other machines for a what-if plan.
 
-`Workers`: the machines that a plan is made for, as numbers: cores, speed, memory, links and disks.
-
-The scheduler describes its cluster by a `Workers`; a user describes other machines for a what-if plan.
-Source: docs/explanation/seeds.md, "Graph thoughts".
-
-Statistics of operands that Mars 0.1 scheduled by: depth, number of readers, number of descendants.
-
-`bfs_v1` starts at the source with most descendants. A descendant counts once for each path to the descendant, so
-`descendant_size` is exact for trees and an overestimate for other graphs. It is a float, since the number of paths
-grows exponentially.
-Source: docs/explanation/seeds.md, "Initial worker assignment"; Mars v0.1 `scheduler/graph.py`, `scan_node`.
+Mars 0.1 scheduled by depth, number of readers and number of descendants of an operand. A descendant counts once for
+each path to the descendant, so `descendant_size` is exact for trees and an overestimate for other graphs. It is a
+float, since the number of paths grows exponentially.
+Source: docs/explanation/seeds.md, "Graph thoughts", "Initial worker assignment"; Mars v0.1 `scheduler/graph.py`,
+`scan_node`.
 """
 
 from __future__ import annotations

@@ -1,24 +1,16 @@
 """Cost profile: seconds and bytes of operands on this machine, measured in runs and kept between sessions.
 
-`Profile` smooths the measurements; `profile_file` reads and writes the file. The control process of a host owns the
-profile that its jobs update; `annotate` reads costs from a profile.
+`Profile` smooths the measurements. The control process of a host owns the profile that its jobs update; `annotate`
+reads costs from a profile. Errors of past predictions (`Accuracy`) are kept too, so that each prediction can be shown
+with the error seen so far.
+
+The file is `<cache_dir>/costs-<machine>.json`, mode 0600, readable by this user alone. The machine is its processor,
+cores and operating system, so several machines may share a home folder. The file holds names of functions, sizes and
+seconds, no values of arrays. A save writes a new file under a lock and renames the new file over the old file, so a
+reader sees either; a damaged file counts as missing. A cost file has thousands of keys and a session needs some dozens,
+so keys are parsed on first use. The sizes of a key are a text, `"size seconds when first, …"`; older files have lists
+of these four numbers.
 Source: docs/explanation/seeds.md, "Graph thoughts".
-
-Measured seconds of operands by key and size class; keys of a cost file are parsed on first use.
-
-A cost file has thousands of keys and a session needs some dozens, so a cluster starts without parsing the rest. The
-sizes of a key are a text, `"size seconds when first, …"`; older files have lists of these four numbers.
-
-The cost file: measured costs of operands on this machine, readable by this user alone.
-
-`<cache_dir>/costs-<machine>.json`, mode 0600. The machine is its processor, cores and operating system, so several
-machines may share a home folder. The file holds names of functions, sizes and seconds, no values of arrays. A save
-writes a new file under a lock and renames the new file over the old file, so a reader sees either; a damaged file
-counts as missing.
-
-Errors of past predictions on this machine: predicted makespan and peak memory beside the measured numbers.
-
-A `Profile` keeps an `Accuracy` between sessions, so that each prediction can be shown with the error seen so far.
 """
 
 from __future__ import annotations

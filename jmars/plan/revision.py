@@ -4,8 +4,6 @@
 their holders. `replan` simulates plans that keep each operand's worker, keep it at a price, or ignore it, and takes the
 best. Plans that ignore the current workers cause many transfers.
 
-Detects drift between a run and its plan: the measured speed of workers, and whether to plan anew.
-
 `drift` compares measured seconds of ended operands with planned seconds. A worker has drifted if its speed differs from
 the other workers' by more than the tolerance and beyond chance, after some operands; if all workers are slower alike
 the plan stays good. `replan` takes the measured speeds.
