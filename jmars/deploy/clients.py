@@ -17,33 +17,52 @@ Plain: the host reports clients and jobs with the time, and asks when to look ag
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Iterable, Sequence
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jmars.actors import remote_method
+from jmars.errors import ClusterError
 from jmars.model.limits import REMEMBERED_JOBS
 from jmars.model.messages import Submission
 from jmars.model.status import JobState
 from jmars.scheduler import SessionActor
 
+if TYPE_CHECKING:  # the head of a cluster on an engine has no workers of its own
+    from jmars.worker.store import StoreActor
 
-class ChunkStore(Protocol):
-    """A cluster's chunks, for clients that write or read them in place."""
+
+class UnsharedStore:
+    """Store of a cluster that shares no memory with clients, which send and read chunks by the actor "passing".
+
+    Parameters
+    ----------
+    abandon
+        Abandons an upload: takes the first chunk and the number of chunks.
+    """
+
+    def __init__(self, abandon: Callable[[int, int], None]) -> None:
+        self.abandon = abandon
 
     def reserve(self, chunk: int, size: int) -> Awaitable[int]:
-        """Offset of a slot for a fresh chunk, once there is room."""
+        """Raise ClusterError."""
+        raise self._refusal()
 
     def seal(self, chunk: int) -> None:
-        """The client has filled the chunk's slot."""
-
-    def abandon(self, first: int, count: int) -> None:
-        """Abandon an upload."""
+        """Raise ClusterError."""
+        raise self._refusal()
 
     def pin(self, ticket: str, chunks: Sequence[int], lasting: bool = False) -> Awaitable[list[int]]:
-        """Offsets of chunks, pinned until `unpin`."""
+        """Raise ClusterError."""
+        raise self._refusal()
 
     def unpin(self, ticket: str) -> None:
-        """Release the chunks of a `pin`, or withdraw the request."""
+        """No effect: nothing is pinned."""
+
+    def _refusal(self) -> ClusterError:
+        return ClusterError("this cluster shares no memory with clients; send and read chunks by 'passing'")
+
+
+ChunkStore: TypeAlias = "StoreActor | UnsharedStore"
 
 
 class Clients:

@@ -4,7 +4,7 @@ Runs in a thread of the kernel, since an engine's client and its references cann
 kernel too, reach it by a Unix socket as they reach every cluster.
 Source: docs/explanation/seeds.md, "Architecture".
 
-Chunks of an engine for clients: the actors "passing" and "store", where chunks lie in the engine's workers.
+Chunks of an engine for clients: the actor "passing", where chunks lie in the engine's workers.
 
 Clients send and read pieces; a piece of a chunk that is read leaves its worker alone, without the rest of the chunk.
 
@@ -19,13 +19,14 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
 from jmars.actors import new_token, remote_method
 from jmars.deploy import memory
+from jmars.deploy.clients import UnsharedStore
 from jmars.deploy.control_process import ClusterThread
 from jmars.deploy.folders import Folders
 from jmars.deploy.head import ClusterHead, WhyService
@@ -70,11 +71,10 @@ class EngineHead(ClusterHead):
         await workers.start()
         try:
             passing = EngineChunks(workers)
-            store = EngineStore(workers, passing)
             plans = memory.plan_bytes(memory.default_limit())
             scheduler = InProcessScheduler(workers, workers.names, plans, self.job_ended, self._machine, passing.read)
             watch = WhyService(partial(engine_status, workers), self._moved, scheduler.reasons, self.stalled)
-            self.serve_with(scheduler, store, watch, passing)
+            self.serve_with(scheduler, UnsharedStore(passing.abandon), watch, passing)
             server = await self.listen()
             workers.announce()
             self.register(engine=workers.engine.kind)
@@ -306,46 +306,16 @@ class EngineChunks:
             del self._coming[chunk]
             await self._workers.put(chunk, bytes(whole))
 
-    def abandon(self, chunks: Sequence[int]) -> None:
-        """Forget chunks that come in pieces."""
+    def abandon(self, first: int, count: int) -> None:
+        """Free fresh chunks that come in pieces or were stored."""
+        chunks = range(first, first + count)
         for chunk in chunks:
             self._coming.pop(chunk, None)
+        self._workers.abandon(chunks)
 
     async def read(self, chunk: int, size: int) -> bytes:
         """The first `size` bytes of a chunk."""
         return await self._workers.read(ChunkElements.first(chunk, size)) if size else b""
-
-
-class EngineStore:
-    """The store behind the actor "store": there is no shared memory to write to, only uploads to abandon."""
-
-    def __init__(self, workers: EngineWorkers, passing: EngineChunks) -> None:
-        self._workers, self._passing = workers, passing
-
-    def reserve(self, chunk: int, size: int) -> Awaitable[int]:
-        """Raise ClusterError."""
-        raise _no_shared_memory()
-
-    def seal(self, chunk: int) -> None:
-        """Raise ClusterError."""
-        raise _no_shared_memory()
-
-    def pin(self, ticket: str, chunks: Sequence[int], lasting: bool = False) -> Awaitable[list[int]]:
-        """Raise ClusterError."""
-        raise _no_shared_memory()
-
-    def unpin(self, ticket: str) -> None:
-        """No effect: nothing is pinned."""
-
-    def abandon(self, first: int, count: int) -> None:
-        """Abandon an upload: free chunks that come or have come."""
-        chunks = range(first, first + count)
-        self._passing.abandon(chunks)
-        self._workers.abandon(chunks)
-
-
-def _no_shared_memory() -> ClusterError:
-    return ClusterError("the workers of an engine share no memory with clients; send and read chunks by 'passing'")
 
 
 THREADS = 4  # that prepare graphs

@@ -1,11 +1,11 @@
-"""Chunks of several hosts for clients: the actors "passing" and "store" of the head, which pass bytes on.
+"""Chunks of several hosts for clients: the actor "passing" of the head, which passes bytes on.
 
 Clients send and read pieces; the host that has a chunk takes the piece out of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from jmars.actors import remote_method
@@ -105,33 +105,3 @@ class HostsChunks:
             return b""
         data, sent = await self.gather(ChunkElements.first(chunk, size))
         return received(data, sent, f"chunk {chunk}")
-
-
-class HostsStore:
-    """The store behind the actor "store": no memory is shared with clients, only uploads are abandoned."""
-
-    def __init__(self, passing: HostsChunks) -> None:
-        self._passing = passing
-
-    def reserve(self, chunk: int, size: int) -> Awaitable[int]:
-        """Raise ClusterError."""
-        raise _no_shared_memory()
-
-    def seal(self, chunk: int) -> None:
-        """Raise ClusterError."""
-        raise _no_shared_memory()
-
-    def pin(self, ticket: str, chunks: Sequence[int], lasting: bool = False) -> Awaitable[list[int]]:
-        """Raise ClusterError."""
-        raise _no_shared_memory()
-
-    def unpin(self, ticket: str) -> None:
-        """No effect: nothing is pinned."""
-
-    def abandon(self, first: int, count: int) -> None:
-        """Abandon an upload."""
-        self._passing.abandon(first, count)
-
-
-def _no_shared_memory() -> ClusterError:
-    return ClusterError("the hosts of this cluster share no memory with clients; send and read chunks by 'passing'")

@@ -32,13 +32,14 @@ from jmars.deploy import memory
 from jmars.deploy.batch import BatchLaunch
 from jmars.deploy.beats import beats_door
 from jmars.deploy.ca import CertificateAuthority
+from jmars.deploy.clients import UnsharedStore
 from jmars.deploy.common_bits import CommonBits
 from jmars.deploy.control_process import take_orders
 from jmars.deploy.elastic_hosts import ElasticHosts
 from jmars.deploy.folders import Folders
 from jmars.deploy.head import ClusterHead, WhyService
 from jmars.deploy.host_launches import HostLaunches
-from jmars.deploy.hosts_chunks import HostsChunks, HostsStore
+from jmars.deploy.hosts_chunks import HostsChunks
 from jmars.deploy.hosts_host import LOCAL
 from jmars.deploy.in_process_scheduler import InProcessScheduler
 from jmars.deploy.janitor import start_janitor
@@ -132,7 +133,7 @@ class HostsHead(ClusterHead):
                 self.roster, launches, self.orders["hosts"], passing.is_coming, scheduler.demand
             )
             watch = WhyService(lambda: self._status, lambda: self._moved, scheduler.reasons, self.stalled)
-            self.serve_with(scheduler, HostsStore(passing), watch, passing)
+            self.serve_with(scheduler, UnsharedStore(passing.abandon), watch, passing)
             self._events.connect(scheduler.note)
             server = await self.listen()
             await self.look()
