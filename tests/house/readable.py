@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
 
-from tests.house import reach
+from tests.house import ledger, reach
 from tests.house.source import PACKAGE, ROOT, Module, modules
 
 INDEFINITE = frozenset(
@@ -19,6 +21,8 @@ INDEFINITE = frozenset(
     """.split()  # noqa: SIM905
 )
 MOST_INDEFINITE = 2.5  # per 100 words of docstrings; dask has 1.7, distributed 1.9, jupyter_server 1.1
+MOST_IN_COMMENTS = 4.3  # per 100 words of comments; dask has 1.5, distributed 1.7, trio 2.6
+MOST_PROTOCOLS, MOST_FORWARDS, MOST_AMBIGUOUS = 24, 100, 60
 MOST_LEVELS = {"memory": 8, "dispatch": 8, "processes": 8}  # folder: import levels inside
 
 MOST_UNREACHED = 500
@@ -172,6 +176,71 @@ def rate() -> float:
     return 100 * sum(bad for _, bad in counts) / sum(total for total, _ in counts)
 
 
+def comment_rate() -> float:
+    """Indefinite words per 100 words of comments; "its" and "each", which a noun follows, are no such words here."""
+    every: list[str] = []
+    for module in modules():
+        for token in tokenize.generate_tokens(io.StringIO(module.text).readline):
+            if token.type == tokenize.COMMENT and not re.match(r"# (?:type:|noqa|fmt:|pragma)", token.string):
+                every += re.findall(r"[A-Za-z']+", re.sub(r"`[^`]*`", "code", token.string))
+    return 100 * sum(word.lower() in INDEFINITE - {"its", "each"} for word in every) / len(every)
+
+
+def protocols() -> list[str]:
+    """Classes that are protocols of typing."""
+    found = []
+    for module in modules():
+        for node in ast.walk(module.tree()):
+            if isinstance(node, ast.ClassDef) and any(
+                ast.unparse(base).split("[")[0] == "Protocol" for base in node.bases
+            ):
+                found.append(f"{module.name}.{node.name}")
+    return found
+
+
+def forwards() -> list[str]:
+    """Methods that only call a method of a member with their own arguments."""
+    found = []
+    for module in modules():
+        for kind in ast.walk(module.tree()):
+            if isinstance(kind, ast.ClassDef):
+                methods = (one for one in kind.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
+                found += [f"{module.name}.{kind.name}.{one.name}" for one in methods if _is_forward(one)]
+    return found
+
+
+def _is_forward(method: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    body = method.body[1:] if ast.get_docstring(method) else method.body
+    if len(body) != 1 or not isinstance(body[0], ast.Return | ast.Expr):
+        return False
+    call = body[0].value
+    if isinstance(call, ast.Await):
+        call = call.value
+    if not isinstance(call, ast.Call) or not re.fullmatch(r"self(\.\w+){2,}", ast.unparse(call.func)):
+        return False
+    given = [ast.unparse(arg).lstrip("*") for arg in [*call.args, *(word.value for word in call.keywords)]]
+    args = method.args
+    own = [arg.arg for arg in [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg] if arg][1:]
+    return sorted(given) == sorted(own)
+
+
+def ambiguous_constants() -> list[str]:
+    """Names of constants that have two values in a folder."""
+    values: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for module in modules():
+        for node in module.tree().body:
+            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name | ast.Tuple):
+                target, value = node.targets[0], node.value
+                pairs = [(target, value)]
+                if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+                    pairs = list(zip(target.elts, value.elts, strict=False))
+                for name, one in pairs:
+                    text = ast.unparse(one)
+                    if isinstance(name, ast.Name) and name.id.isupper() and re.fullmatch(r"[-+*/\d.e() ]+", text):
+                        values[module.folder, name.id].add(text)
+    return [f"{folder}: {name}" for (folder, name), found in sorted(values.items()) if len(found) > 1]
+
+
 def report() -> list[str]:
     """All figures, a line each."""
     lines = [f"modules: {len(modules())}  lines: {sum(len(one.text.splitlines()) for one in modules())}"]
@@ -179,6 +248,13 @@ def report() -> list[str]:
     for module in modules():
         by_folder[module.folder or "jmars"].append(len(module.text.splitlines()))
     lines += [f"    {folder:12} {len(each):4} {sum(each):6}" for folder, each in sorted(by_folder.items())]
+    lines += ["lines by capability (at most):"]
+    most = {name: ceiling for name, ceiling, _ in ledger.LEDGER}
+    lines += [f"    {number:6} ({most[name]:6})  {name}" for name, number in ledger.lines().items()]
+    lines += [f"protocols: {len(protocols())} (at most {MOST_PROTOCOLS})"]
+    lines += [f"methods that only forward a call: {len(forwards())} (at most {MOST_FORWARDS})"]
+    lines += [f"constants with two values in a folder: {len(ambiguous_constants())} (at most {MOST_AMBIGUOUS})"]
+    lines += [f"indefinite words: {comment_rate():.2f} per 100 words of comments (at most {MOST_IN_COMMENTS})"]
     lines += [f"indefinite words: {rate():.2f} per 100 docstring words (at most {MOST_INDEFINITE})"]
     for folder, (total, bad) in sorted(words_by_folder().items()):
         lines.append(f"    {folder or 'jmars':12} {100 * bad / max(total, 1):5.2f}  ({bad} of {total})")
@@ -198,6 +274,13 @@ def failures() -> list[str]:
     found = []
     if rate() > MOST_INDEFINITE:
         found.append(f"indefinite words: {rate():.2f} > {MOST_INDEFINITE}")
+    if comment_rate() > MOST_IN_COMMENTS:
+        found.append(f"indefinite words of comments: {comment_rate():.2f} > {MOST_IN_COMMENTS}")
+    counted = (protocols, MOST_PROTOCOLS), (forwards, MOST_FORWARDS), (ambiguous_constants, MOST_AMBIGUOUS)
+    for count, most in counted:
+        if len(count()) > most:
+            found.append(f"{count.__name__}: {len(count())} > {most}: {', '.join(count())}")
+    found += [f"ledger: {line}" for line in ledger.failures()]
     found += [f"dangling source: {line}" for line in dangling_sources()]
     found += [f"class name twice: {name}: {', '.join(where)}" for name, where in class_names_twice().items()]
     for folder, most in MOST_LEVELS.items():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 
-from tests.house import reach, readable
+from tests.house import ledger, reach, readable
 from tests.house.source import ROOT
 
 
@@ -28,6 +29,37 @@ def test_the_folders_of_a_worker_are_flat() -> None:
 def test_an_entry_point_reaches_every_definition() -> None:
     assert reach.unexplained() == []
     assert reach.unreached_lines() <= readable.MOST_UNREACHED
+
+
+def test_comments_say_the_noun() -> None:
+    assert readable.comment_rate() <= readable.MOST_IN_COMMENTS
+
+
+def test_no_capability_outgrows_its_ceiling() -> None:
+    assert ledger.failures() == []
+
+
+def test_boundaries_have_one_class() -> None:
+    assert len(readable.protocols()) <= readable.MOST_PROTOCOLS
+    assert len(readable.forwards()) <= readable.MOST_FORWARDS
+
+
+def test_few_constants_have_two_values_in_a_folder() -> None:
+    assert len(readable.ambiguous_constants()) <= readable.MOST_AMBIGUOUS
+
+
+def test_a_forward_has_no_word_of_its_own() -> None:
+    def is_forward(text: str) -> bool:
+        (method,) = ast.parse(text).body
+        assert isinstance(method, ast.FunctionDef | ast.AsyncFunctionDef)
+        return readable._is_forward(method)
+
+    assert is_forward("def drop(self, keys):\n    'Drop.'\n    self._store.drop(keys)")
+    assert is_forward(
+        "async def ask(self, *args, timeout=None):\n    return await self.link.ask(*args, timeout=timeout)"
+    )
+    assert not is_forward("def drop(self, keys):\n    self._store.drop(keys, True)")
+    assert not is_forward("def size(self):\n    return len(self._rows)")
 
 
 def test_indefinite_words_are_counted_outside_code_and_sections() -> None:
