@@ -53,7 +53,7 @@ class Blocks:
     """
 
     shape: tuple[int, ...]
-    operands: tuple[tuple[int, ...], ...]  # shape of each operand with the same axes; 1 where it is broadcast
+    operands: tuple[tuple[int, ...], ...]  # shape of each operand with the same axes; length 1 where broadcast
 
     @classmethod
     def of(cls, shape: tuple[int, ...], operands: Sequence[tuple[int, ...]], apart: bool = False) -> Blocks:
@@ -70,7 +70,7 @@ class Blocks:
             else:
                 groups.append([axis])
                 pattern = here
-        if not groups:  # one element
+        if not groups:  # zero dimensions
             groups = [[]]
         return cls(
             tuple(math.prod(shape[axis] for axis in group) for group in groups),
@@ -83,7 +83,7 @@ class Blocks:
         A block has at most `block_size` elements. Leading axes are indexed by numbers and vanish from the block.
         """
         axis = self.cut_axis(block_size)
-        row = math.prod(self.shape[axis + 1 :])  # elements behind one step on `axis`
+        row = math.prod(self.shape[axis + 1 :])  # elements per step along `axis`
         step = max(1, block_size // max(row, 1))
         length = self.shape[axis]
         whole = slice(None)
@@ -212,14 +212,14 @@ def _references(held: list[Any]) -> int:
 _ALONE = _references([object()])
 
 
-_SLOTS = 1000  # of scratch, from here on: those below are in use while a block is computed again
+_SLOTS = 1000  # first scratch slot for recomputation of a block; the slots below are in use meanwhile
 # flags of <fenv.h> by bit of `float_errors.BITS`; processors differ
 _FLAGS = {"x86_64": {1: 4, 2: 8, 4: 16, 8: 1}, "aarch64": {1: 2, 2: 4, 4: 8, 8: 1}}
 
 
 @lru_cache(maxsize=1)
 def _library() -> Any:
-    return ctypes.PyDLL(None)  # of the interpreter, which has libm; keeps the global lock, since calls are short
+    return ctypes.PyDLL(None)  # the interpreter's own symbols, libm included; keeps the GIL, since calls are short
 
 
 @lru_cache(maxsize=REMEMBERED_PROGRAMS)

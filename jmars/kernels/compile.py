@@ -118,7 +118,7 @@ def compile_program(program: Program, backend: str = "auto") -> Kernel:
     program = _with_twins(program)
     types = [*program.inputs, *(step.output for step in program.steps)]
     first = len(program.inputs)  # number of the first step's value
-    parts: list[tuple[Run, int, tuple[int, ...]]] = []  # what to run, the value that it gives, those that then end
+    parts: list[tuple[Run, int, tuple[int, ...]]] = []  # (run, its value, values that end after it)
     names: list[str] = []
     shared = sharing(program.steps, first)
     for region, ending in lifetimes(program.steps, first):
@@ -178,7 +178,7 @@ class _Placement(NamedTuple):
     owner: int  # number of the other value
     part: Callable[..., Array]  # of the owner's array, params and the operand's argument
     params: tuple[Any, ...]
-    arg: int  # which of the operand's arguments; -1 for none
+    arg: int  # index of the operand's argument; -1 for none
     is_there: bool  # whether the elements are the owner's, and not yet to be computed
 
     def of(self, array: Array, args: Sequence[Any], shape: tuple[int, ...]) -> Array:
@@ -251,14 +251,14 @@ def _in_sequence(
                 elif place is not None:
                     early[place.owner] = memory(place.owner)
                     part(place.of(early[place.owner], args, types[number].shape), values, args, stop)
-                    target = None  # its reader finds it in place
+                    target = None  # the reader finds the value in place
                 else:
                     if types[number].is_sized:
                         target = memory(number)
                         part(target, values, args, stop)
                     else:
                         target = part(None, values, args, stop)
-                    target.setflags(write=False)  # as a stored chunk is: others may still read it
+                    target.setflags(write=False)  # like a stored chunk: readers share it
                 _end(values, ending)
                 values[number], target = target, None
                 done += 1
@@ -321,7 +321,7 @@ def _compile_region(
         return run
 
     run = in_cells(middle, types, lengths, compiled)
-    return run, min(names, key=BACKENDS.index, default="numpy")  # which single columns are computed by
+    return run, min(names, key=BACKENDS.index, default="numpy")  # back end of the single columns
 
 
 def _compile_pass(

@@ -357,7 +357,7 @@ HELPERS = {
     "heaviside": (
         "template <class T> JM T jm_heaviside(T a, T b) { return a != a ? a : a == 0 ? b : a < 0 ? (T)0 : (T)1; }"
     ),
-    # beyond the width all bits have left; a negative count is beyond it
+    # a shift by the width or more leaves no bits; a negative count, as unsigned, is such a shift
     "left_shift": (
         "template <class T, class U> JM T jm_left_shift(T a, T b) {\n"
         "  return (U)b < 8 * sizeof(T) ? (T)((U)a << (U)b) : (T)0;\n}"
@@ -366,7 +366,7 @@ HELPERS = {
         "template <class T, class U> JM T jm_right_shift(T a, T b) {\n"
         "  return (U)b < 8 * sizeof(T) ? (T)(a >> b) : a < 0 ? (T)-1 : (T)0;\n}"
     ),
-    # whole numbers wrap around, which signed numbers of C++ may not; those shorter than int are computed as int
+    # NumPy's integers wrap around; signed overflow is undefined in C++. Types shorter than int are computed as int
     "add": "template <class T, class U> JM T jm_add(T a, T b) { return (T)((U)a + (U)b); }",
     "subtract": "template <class T, class U> JM T jm_subtract(T a, T b) { return (T)((U)a - (U)b); }",
     "multiply": "template <class T, class U> JM T jm_multiply(T a, T b) { return (T)(1ull * (U)a * (U)b); }",
@@ -405,7 +405,7 @@ HELPERS = {
         "  if (m == 0) return copysign((T)0, b);\n"
         "  return (b < 0) != (m < 0) ? m + b : m;\n}"
     ),
-    # by a constant: its reciprocal is r + rest, the first quotient is one of the two next to the exact one, and a
+    # division by a constant: its reciprocal is r + rest, the first quotient neighbours the exact quotient, and a
     # step with the exact remainder rounds right (Markstein 1990); numbers near the ends of the range are divided
     "divide_by": (
         "JM double jm_divide_by(double a, double b, double r, double rest) {\n"
@@ -434,7 +434,7 @@ HELPERS = {
         "  auto ratio = a.re / a.im, scale = a.re * ratio + a.im;\n"
         "  return T(ratio / scale, -1 / scale);\n}"
     ),
-    # as processors of x86-64 do it: beyond the range the least number
+    # as x86-64 converts: values out of range give the least integer
     "to_int": (
         "template <class T, class F> JM T jm_to_int(F a) {\n"
         "  F end = (F)9223372036854775808.0;\n"

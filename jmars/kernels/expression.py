@@ -21,7 +21,7 @@ import numpy as np
 
 from jmars.model.record import record
 
-CONSTANT = "constant"  # the op of a node that holds a value and reads nothing
+CONSTANT = "constant"  # op of a node that holds a value and has no inputs
 _SYMBOLS = {
     "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "true_divide": "/", "floor_divide": "//",
     "remainder": "%", "power": "**", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=",
@@ -41,10 +41,10 @@ class Node:
     args: tuple[int, ...]
     dtype: np.dtype[Any]
     data: bytes = b""  # the value, for a constant
-    ufunc: UfuncReference | None = None  # of another library
+    ufunc: UfuncReference | None = None  # ufunc of a library other than NumPy
     raises: tuple[str, ...] = ()  # floating point errors that raise, as NumPy names them: "divide", "over", ...
     warns: int = 0  # floating point errors that are told as warnings: bits of `float_errors.BITS`
-    text: str = ""  # of these warnings, where it is not NumPy's for the operation
+    text: str = ""  # text of the warnings; "" for NumPy's own
 
     @property
     def value(self) -> np.ndarray[Any, Any]:

@@ -86,8 +86,8 @@ class FloatErrors:
     __slots__ = ("_known", "found", "unsure")
 
     def __init__(self) -> None:
-        self.found: list[tuple[GeneratedFrom, int, int]] = []  # what a function computes, node, bit
-        self.unsure = False  # whether there was an error in a function that also computes elements that nobody reads
+        self.found: list[tuple[GeneratedFrom, int, int]] = []  # (computed function, node, bit)
+        self.unsure = False  # True: the error may stem from computed elements that are not read
         self._known: dict[tuple[int, int, str], GeneratedFrom] = {}  # its values keep the ids in use
 
     def __call__(self, words: str, flags: int) -> None:
@@ -165,7 +165,7 @@ def note_member(error: BaseException, member: int, in_chain: bool = False) -> No
 
     `in_chain`: in a chain (`row_chains`), so the region's own note, which comes next, has no effect.
     """
-    with suppress(Exception):  # an exception of the user's may forbid it
+    with suppress(Exception):  # a user's exception may forbid attributes
         if in_chain or not error.__dict__.pop(_IN_CHAIN, False):
             error.__dict__[_MEMBER] = member
         if in_chain:
@@ -191,14 +191,14 @@ def describe(error: BaseException, seconds: float = 0.0) -> Failure:
     frames = traceback.extract_tb(error.__traceback__)
     users = [
         frame for frame in frames if not frame.filename.startswith((PACKAGE, FILE))
-    ]  # what leads there is of no use
+    ]  # frames of jmars do not help the user
     shown = users or ([] if isinstance(error, JmarsError) else frames)  # our own says all in its text
     trace = "".join(traceback.format_list(shown[-8:]))
     member = take_member(error)
     try:
         blob = cloudpickle.dumps(error)
         pickle.loads(blob)
-    except Exception:  # it cannot travel: name and text do
+    except Exception:  # not picklable: name and text are sent
         blob = b""
     final = isinstance(error, JmarsError)
     own = not final and any(not frame.filename.startswith(NUMPY) for frame in users)

@@ -159,7 +159,7 @@ class Region(NamedTuple):
 
     heads: tuple[int, ...]  # generators
     middle: int | None  # an expression
-    tail: int | None  # a reduction of it, or any other step
+    tail: int | None  # number of a reduction, or of a step that runs alone
     chains: tuple[tuple[int, ...], ...] = ()  # of row_chains.py
 
     @property
@@ -188,7 +188,7 @@ def regions(steps: Sequence[Step], n: int) -> list[Region]:
             found.append(Region((k,), None, None))
         elif isinstance(step, Elementwise):
             found.append(Region(tuple(taken[k]), k, None))
-        elif taken[k]:  # a reduction of one value
+        elif taken[k]:  # a reduction of a computed value
             (value,) = taken[k]
             is_made = isinstance(steps[value], Generate)
             found.append(Region((value,), None, k) if is_made else Region(tuple(taken[value]), value, k))
@@ -270,8 +270,8 @@ def _shaped(steps: list[Step], n: int) -> tuple[list[Step], list[int]]:
     Returns the new steps, and for each new step the number of the old step.
     """
     readers = step_readers(steps, n)
-    stands_for = list(range(n + len(steps)))  # old value: the old value that is it in the same order
-    made: dict[int, ChunkType] = {}  # generator: the type of what it gives now
+    stands_for = list(range(n + len(steps)))  # old value: old value with the same elements in the same order
+    made: dict[int, ChunkType] = {}  # generator: type of its output after the change
     for k, step in enumerate(steps):
         if isinstance(step, Call) and step.reshapes:
             k_made = stands_for[step.inputs[0]] - n
@@ -313,7 +313,7 @@ def _merged(steps: list[Step], n: int) -> tuple[list[Step], list[int], list[list
     kept = [k for k in range(len(steps)) if root[k] == k]
     if len(kept) == len(steps):
         return steps, kept, [[k] for k in kept]
-    value = list(range(n)) + [-1] * len(steps)  # number of each old value among the new ones
+    value = list(range(n)) + [-1] * len(steps)  # new number of each old value
     merged: list[Step] = []
     for k in kept:
         step = steps[k]
@@ -390,9 +390,9 @@ def _reading(step: Step, values: tuple[int, ...]) -> Step:
 class Sharing(NamedTuple):
     """Values, by number, in the memory of others."""
 
-    views: dict[int, int]  # slice: the value that it is a view of
+    views: dict[int, int]  # slice: value that it views
     inside: dict[int, int]  # value computed in a part of a later value: that value
-    joined: dict[int, tuple[int, ...]]  # value: those that hold its elements, side by side
+    joined: dict[int, tuple[int, ...]]  # value: values that hold its elements, side by side
 
     @property
     def strided(self) -> frozenset[int]:

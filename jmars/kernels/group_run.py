@@ -89,7 +89,7 @@ class _Columns(NamedTuple):
 
     program: array[int]
     degree: array[int]  # how many inputs each step has
-    inputs: array[int]  # of all steps, one after the other
+    inputs: array[int]  # inputs of all steps, concatenated
     args: tuple[tuple[Any, ...], ...] | None  # None where no step has any
 
 
@@ -244,7 +244,7 @@ def run_steps(
             except ExecutionInterrupted:
                 stopped = True
                 break
-            except BaseException as error:  # the user's function may raise anything, SystemExit too; it is all reported
+            except BaseException as error:  # user code may raise any exception, SystemExit too; all are reported
                 failure = describe(error, perf_counter() - before)
                 break
             if not program.output.is_sized:
@@ -270,7 +270,7 @@ def _run(program: Program, kernel: Any, read: list[Array], args: Sequence[Any], 
         return chunk
     result, shape = measured(kernel(None, read, args, stop), output, program.name)
     if isinstance(result, np.ndarray) and not program.runs_user_code and result.flags.carray and result.flags.owndata:
-        return result  # a copy is made of a view, and of what a user's function may keep and change
+        return result  # otherwise copy: the result is a view, or user code may keep and change it
     chunk = np.empty(shape, output.dtype)
     write(result, chunk)
     return chunk
@@ -324,8 +324,8 @@ class GroupValues:
     ) -> None:
         self._outputs, self._shapes = outputs, shapes
         self._inputs = [None if chunk is None else _read_only(np.require(chunk, requirements="C")) for chunk in inputs]
-        self._copies: list[Array | None] = [None] * len(inputs)  # aligned, for the steps that read these inputs
-        self._ending: dict[int, list[int]] = {}  # by step: inputs whose copies then have no reader
+        self._copies: list[Array | None] = [None] * len(inputs)  # aligned copies, for steps that need alignment
+        self._ending: dict[int, list[int]] = {}  # step: inputs whose copies are last read by it
         self._chunks: list[Array | None] = [None] * len(steps)
         last = list(range(len(steps)))  # step after which each chunk can be dropped
         for number, step in enumerate(steps):
@@ -337,7 +337,7 @@ class GroupValues:
             self._ending.setdefault(number, []).append(i)
         inner = set(range(len(steps))).difference(outputs)
         self._last = last
-        self._dropped = sorted(inner, key=last.__getitem__, reverse=True)  # the next one is at the end
+        self._dropped = sorted(inner, key=last.__getitem__, reverse=True)  # next chunk to drop comes last
 
     def read(self, program: Program, step: GroupStep) -> list[Array]:
         """Chunks that a step reads, with the program's types; raises ExecutionInterrupted if a chunk is missing."""
@@ -422,7 +422,7 @@ class _Remembered(Generic[Entry]):
             pair = self._found.pop(key, None)
             if pair is None:
                 return None
-            self._found[key] = pair  # the last one to be dropped
+            self._found[key] = pair  # moves the key to the end: dropped last
             return pair[0]
 
     def add(self, key: Hashable, entry: Entry, nbytes: int) -> Entry:

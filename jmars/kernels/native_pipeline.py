@@ -43,7 +43,7 @@ from jmars.kernels.row_chains import RowChain
 from jmars.model.limits import REMEMBERED_PROGRAMS
 
 Array = np.ndarray[Any, Any]
-SHORTEST = 64  # elements of a row: shorter ones are mostly the rest that does not fill a vector
+SHORTEST = 64  # elements of a row; most of a shorter row is a remainder that does not fill a vector
 _PIECE = LONE_BLOCK // BLOCK_SIZE  # blocks that a routine adds up before `stop` is asked
 
 
@@ -61,7 +61,7 @@ class _Compiling:
     def _compile(self) -> None:
         try:
             self._routine = load(self._text, self._inputs)
-        except BaseException as error:  # whoever asks for it gets it
+        except BaseException as error:  # raised where the routine is requested
             self._error = error
         finally:
             _under_way.discard(self)
@@ -293,9 +293,7 @@ def _sum(middle: Elementwise, tail: Reduce, reducer: UfuncReducer, blocks: Block
 
 def _joined(parts: Array) -> Any:
     """Add the sums of blocks in the order of `Accumulator`: pairs of equal weight, odd blocks last."""
-    parts = parts + parts.dtype.type(
-        0
-    )  # as NumPy does, which begins with 0: there is no -0.0 in sums of more than none
+    parts = parts + parts.dtype.type(0)  # as in NumPy, whose sums begin with 0.0: a nonempty sum is never -0.0
     odd = []
     while len(parts) > 1:
         if len(parts) % 2:
@@ -308,9 +306,9 @@ def _joined(parts: Array) -> Any:
     return total
 
 
-LLVM_BYTES = 40 * 2**20  # what an executor takes for it: 15 MiB, and its share of the library's 60
+LLVM_BYTES = 40 * 2**20  # bytes per executor: 15 MiB, and its share of the library's 60
 COMPILING = 0.05  # seconds of an executor, once: the library is loaded, a kernel or two compiled
-WORTH = 2  # times what compiling takes must be saved
+WORTH = 2  # least ratio of seconds saved to seconds of compilation
 
 # ns per element that machine code saves; measured in cache, float64, AMD EPYC (AVX-512), numpy 2.4.6, llvmlite 0.50
 _SAVED = {"sin": 8.0, "cos": 8.0, "sqrt": 0.7, "where": 0.4, "reciprocal": 0.3, "sign": 0.4, "copysign": 0.4}

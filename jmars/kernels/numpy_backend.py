@@ -45,7 +45,7 @@ class _Writer:
         self.expression = expression
         self.lines: list[str] = []
         self.node_of: dict[int, int] = {}  # by number of the line, of lines that compute a node
-        # where of records imports a part of NumPy when it is first called, as the function that calls it would
+        # `where` of records imports a part of NumPy at its first call, through the caller's `__import__`
         self.scope: dict[str, Any] = {
             "copyto": np.copyto,
             "where": np.where,
@@ -134,7 +134,7 @@ def block_body(expression: Expression, twin: int = 0) -> Body:
     last_use = {arg: k for k, node in enumerate(expression.nodes) for arg in node.args}
     buffers: list[np.dtype[Any]] = []
     free = {"out": expression.dtype}  # arrays that may be written, with their dtype
-    held: dict[int, str] = {}  # value: the array it lies in
+    held: dict[int, str] = {}  # value: name of its array
     for k, node in enumerate(expression.nodes):
         if node.op == CONSTANT and k < last:
             writer.names.append(writer.bound("c", node.value))
@@ -166,7 +166,7 @@ _ARITHMETIC = {"add": "+", "subtract": "-", "multiply": "*"}
 _COMPARISON = {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
 _LOGIC = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "logical_and": "&", "logical_or": "|"}
 
-# ns per element on one thread in cache, float64, (numpy, numexpr); AMD EPYC (AVX-512), numpy 2.4.6, numexpr 2.14.2
+# ns per element, one thread, in cache, float64, (numpy, numexpr); AMD EPYC (AVX-512), numpy 2.4.6, numexpr 2.14.2
 _COST = {
     "add": (0.13, 0.35), "subtract": (0.13, 0.35), "multiply": (0.14, 0.35), "divide": (0.26, 0.54),
     "negative": (0.10, 0.24), "absolute": (0.14, 1.25), "square": (0.13, 0.35), "sqrt": (0.88, 1.80),
@@ -242,7 +242,7 @@ def numexpr_there() -> bool:
 
 @lru_cache(maxsize=1)
 def _library() -> Any:
-    import numexpr  # heavy, and only where an expression runs in it
+    import numexpr  # slow to import, and rarely needed
 
     numexpr.set_num_threads(1)
     return numexpr

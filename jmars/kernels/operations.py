@@ -29,7 +29,7 @@ import numpy as np
 
 from jmars.kernels.expression import CONSTANT, Expression, Node
 
-MAGIC = 1.5 * 2.0**52  # added to a small number it leaves the nearest whole one in the low bits
+MAGIC = 1.5 * 2.0**52  # added to a small number, it leaves the nearest integer in the low bits
 FARTHEST = 2.0**45  # largest angle
 SIGN = -(2**63)
 _PI = (math.pi, 1.224646799147353e-16, 2.1657133478438278e-32)  # in parts of 53 bits, none below 0: -0.0 stays
@@ -116,7 +116,7 @@ def _exp_parts(x: Value) -> tuple[Value, Value]:
     k, _ = _whole(x, 1 / math.log(2))
     high = fma(k, -_LN2_HIGH, x)  # exact
     r = fma(k, -_LN2_LOW, high)
-    low = fma(k, -_LN2_LOW, high - r)  # what r lost
+    low = fma(k, -_LN2_LOW, high - r)  # rounding error of r
     return k, r + fma(r * r, _polynomial(r, _POWER), low)
 
 
@@ -130,7 +130,7 @@ def expm1(x: Value) -> Value:
     """e**x - 1, also near 0."""
     k, e = _exp_parts(_between(x, -60.0, 710.0))
     half, _ = _whole(k, 0.5)
-    one = _two_to(half)  # 2**k in two steps: it may be beyond the largest number
+    one = _two_to(half)  # 2**k as a product: it may exceed the largest number
     rest = x.code.fma(e, one, one - _two_to(half - k)) * _two_to(k - half)
     return x.code.choose(x.is_("oeq", 0.0), x, rest)
 
@@ -218,7 +218,7 @@ def arctan(x: Value) -> Value:
 FORMULAS: dict[str, Callable[[Value], Value]] = {
     f.__name__: f for f in (sin, cos, exp, expm1, log, log1p, tanh, sinh, cosh, arctan)
 }
-# How far a value may be from the true one, in units of its last place; rounding alone gives 0.5
+# Error bounds in units in the last place; rounding alone gives 0.5
 ULPS = {
     "sin": 2.6, "cos": 2.6, "exp": 1.0, "expm1": 2.0, "log": 1.0, "log1p": 1.0, "tanh": 3.0, "sinh": 3.0,
     "cosh": 2.5, "arctan": 1.0,
@@ -241,7 +241,7 @@ class Code:
         self.lanes = lanes
         self.lines: list[str] = []
         self.declared: set[str] = set()
-        self.flagged: list[Value] = []  # lanes that are outside of what a formula can do
+        self.flagged: list[Value] = []  # lanes out of a formula's range
         self._known: dict[tuple[str, str], Value] = {}
 
     def type(self, kind: str) -> str:
@@ -446,7 +446,7 @@ def _heaviside(a: Value, b: Value, dtype: DType) -> Value:
     return a.code.choose(a.is_("uno", a), a, value)
 
 
-# operation: (kinds of dtype that its loop may have, what it is); the function takes the arguments and the loop's dtype
+# operation: (dtype kinds of its loop, function of the arguments and the loop's dtype)
 Operation = tuple[str, Callable[..., Value]]
 OPERATIONS: dict[str, Operation] = {
     "add": ("iuf", lambda a, b, _: a + b),

@@ -41,18 +41,18 @@ Array = np.ndarray[Any, Any]
 Stop = Callable[[], bool] | None
 Run = Callable[[Any, Sequence[Any], Sequence[Any], Stop], Any]  # gives a value only where `out` is None
 
-LONE_BLOCK = 1 << 20  # elements of a block where one operation runs alone: only `stop` asks for blocks there
+LONE_BLOCK = 1 << 20  # elements of a block where a single operation runs: blocks serve only to poll `stop`
 PLAIN_BLOCK = 1 << 18  # of elements that are reduced as they are, read or made here: sums are the same to the last bit
-SHORT_ROW = 128  # elements of a row, up to which an input that all rows share is repeated to the size of a block
-MIDDLE, BUFFERS = 0, 1  # slots of scratch; generators have those behind the buffers
+SHORT_ROW = 128  # most elements of a row; an input shared by all rows is repeated to a block's size up to here
+MIDDLE, BUFFERS = 0, 1  # scratch slots; slots of generators follow the buffers
 
 
 class Head(NamedTuple):
     """A generator of a region."""
 
     step: Generate
-    value: int  # number of the value that it gives
-    arg: int  # which of the operand's arguments it takes; -1 for none
+    value: int  # number of its output
+    arg: int  # index of the operand's argument; -1 for none
 
     def open(self, args: Sequence[Any], values: Sequence[Any]) -> Fill:
         """Open the `Fill` that writes the chunk's blocks."""
@@ -80,7 +80,7 @@ def pipeline(
     """
     read = middle.inputs if middle is not None else (heads[0].value,) if heads else tail.inputs if tail else ()
     heads = sorted(heads, key=lambda head: read.index(head.value))
-    made = [read.index(head.value) for head in heads]  # which of the values read are made here
+    made = [read.index(head.value) for head in heads]  # positions in `read` of generated values
     slots = [v for i, v in enumerate(read) if i not in made]
     chunk = middle.output if middle is not None else types[read[0]]
     kept = tuple(1 if tail and axis in tail.axes else n for axis, n in enumerate(chunk.shape))
@@ -88,7 +88,7 @@ def pipeline(
     one_pass = tail is None or isinstance(tail.reducer, UfuncReducer)
     single = len(heads) + (middle is not None) + (tail is not None) == 1
     alone = one_pass and single and (middle is None or middle.expression.ops <= 1)
-    wide = min(16 * math.prod(kept), 1 << 18) if tail is not None else 0  # joining a wide state costs a pass over it
+    wide = min(16 * math.prod(kept), 1 << 18) if tail is not None else 0  # merging a wide state costs a pass over it
     block_size = LONE_BLOCK if alone else max(BLOCK_SIZE, wide)
     if one_pass and tail is not None and middle is None:
         block_size = max(PLAIN_BLOCK, wide)
@@ -125,7 +125,7 @@ def pipeline(
                 parts[k] = rows[: shape[0]]
             out = whole[index] if whole is not None else None
             for k, (head, place, fill) in enumerate(zip(heads, made, fills)):
-                made_here = out if compute is None else None  # alone, it writes what the region gives
+                made_here = out if compute is None else None  # the generator writes the region's output
                 if made_here is None:
                     made_here = scratch(first_head + k, shape, head.step.output.dtype)
                 fill(made_here.reshape(-1), start)
@@ -186,7 +186,7 @@ def _at_once(
     return run
 
 
-MOST = 1.25  # elements computed, the useless ones too, over those wanted
+MAX_COMPUTED_RATIO = 1.25  # most ratio of computed elements, gaps included, to wanted elements
 
 
 def flat_pipeline(middle: Elementwise, otherwise: Run, native: Callable[..., None] | None) -> Run:
@@ -266,7 +266,7 @@ def flattened(arrays: Sequence[Array]) -> list[Array] | None:
     gaps = [stride // itemsize for n, stride in zip(shape, first.strides) if n > 1]
     long = [axis for axis, n in enumerate(shape) if n > 1]
     length = 1 + sum((shape[axis] - 1) * gap for axis, gap in zip(long, gaps))
-    if gaps[-1:] != [1] or min(gaps) < 1 or length > MOST * first.size:
+    if gaps[-1:] != [1] or min(gaps) < 1 or length > MAX_COMPUTED_RATIO * first.size:
         return None
     for array in arrays:
         if array.shape != shape or [array.strides[axis] for axis in long] != [gap * array.itemsize for gap in gaps]:

@@ -48,7 +48,7 @@ class ChunkType:
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
-    most: int | None = None  # bytes at most, where the size is not known; None where nothing bounds it
+    most: int | None = None  # most bytes, if the size is unknown; None: unbounded
     likely: int | None = None  # bytes that plans expect, where the size is not known; None: `most`
 
     def __post_init__(self) -> None:
@@ -107,7 +107,7 @@ class Elementwise:
     expression: Expression
     inputs: tuple[int, ...]
     output: ChunkType
-    twin: int = 0  # how many steps of the program before have an equal expression; known when it is compiled
+    twin: int = 0  # number of earlier steps with an equal expression; known at compilation
     takes_args = False
     work = 0
 
@@ -129,7 +129,7 @@ class Generate:
     takes_args: bool = False
     inputs: tuple[int, ...] = ()
     work: int = 0  # bytes that the fill holds from block to block
-    opened: ChunkType | None = None  # the chunk that `open` is told of, where its elements are given in another shape
+    opened: ChunkType | None = None  # chunk passed to `open`, if the elements are given in another shape
 
     def __eq__(self, other: object) -> bool:
         return _equal_fields(self, other)
@@ -177,18 +177,18 @@ class Call:
     work: int = 0  # bytes of scratch that the function allocates
     cost: float = 0.0  # seconds that the user expects; 0 if not given
     alone: bool = False  # never fused, so that the user finds the operand by its name
-    runs_user_code: bool = False  # runs a user's function, which may take any memory and have side effects
+    runs_user_code: bool = False  # runs a user's function: any memory, side effects
     retries: int = -1  # how often a call that raised is tried again; -1: as the setting says
     gathers: bool = False  # reads only a part of each input: see `Program.gathers`
-    holds: tuple[int, ...] = ()  # places in `inputs` of small values, which may be computed in the same operand
-    reshapes: bool = False  # gives its only input in another shape: between other steps that copies nothing
+    holds: tuple[int, ...] = ()  # positions in `inputs` of small values that may be computed in the same operand
+    reshapes: bool = False  # gives its only input in a new shape; between other steps no copy is made
     moves: bool = False  # only copies elements, so its inputs may have any alignment
     by_rows: bool = False  # row i of the output, along the first axis, is computed of row i of each input
     # `view(input, params, arg)`: the same elements without a copy, of any shape
     view: Callable[[Array, tuple[Any, ...], Any], Array] | None = None
     repeats: bool = False  # `view` has elements several times (windows): reductions read them in place
-    work_per_input: int = 0  # further bytes of scratch for each byte of inputs whose size only a run can tell
-    # lays its inputs side by side: `params` are their lengths along each axis, `arg` where the first ones begin
+    work_per_input: int = 0  # further bytes of scratch per byte of inputs of unknown size
+    # concatenates its inputs: `params` are their lengths along each axis, `arg` is the start of the first inputs
     joins: bool = False
     # `target(out, params, arg)`: the part of `out` that its last input is written to; computed there, the input is None
     target: Callable[[Array, tuple[Any, ...], Any], Array] | None = None
@@ -227,15 +227,15 @@ class Program:
     'x0 + x0'
     """
 
-    name: str  # what the view shows: "add", fused "add+sum"
+    name: str  # label in the view: "add", fused "add+sum"
     inputs: tuple[ChunkType, ...]
     output: ChunkType
-    steps: tuple[Step, ...]  # run in order; the last one writes the output
+    steps: tuple[Step, ...]  # run in order; the last step writes the output
     work: int = 0  # bytes of scratch beside inputs and output; a few block buffers do not count
-    members: tuple[int, ...] = ()  # which of the fused operands each step is of; empty where there is one
-    node_members: tuple[tuple[int, ...], ...] = ()  # of each step with nodes of several operands: of which each node is
+    members: tuple[int, ...] = ()  # fused operand of each step; empty without fusion
+    node_members: tuple[tuple[int, ...], ...] = ()  # for each step that merges several operands: operand of each node
     fused: int = 1  # how many operands were fused; of some of them no step may be left
-    jit: bool = False  # whether it runs as machine code where an executor can make some
+    jit: bool = False  # runs as machine code where an executor can compile it
     fast: bool = False  # whether machine code may be off from NumPy's values by the last bits
 
     @property

@@ -140,7 +140,7 @@ class MomentReducer:
 
     def finish(self, state: Array, out: Array) -> None:
         """Divide by n - ddof; 0 where that is negative, as NumPy does."""
-        squares = state["m2"].astype(_real(out.dtype))  # so that it overflows where NumPy's sum does
+        squares = state["m2"].astype(_real(out.dtype))  # overflows where NumPy's sum does
         np.true_divide(squares, np.maximum(state["n"] - self.ddof, 0), out=out, casting="unsafe")
         if self.root:
             np.sqrt(out, out=out)
@@ -187,7 +187,7 @@ class PositionReducer:
             takes = (takes | won) & ~lost
             ties |= lost & won
         elif self.dtype.kind == "c":
-            takes &= ~np.isnan(mine)  # a NaN in one part does not make a comparison false
+            takes &= ~np.isnan(mine)  # a complex number with a NaN part may compare as true
         if ties.any():
             takes |= ties & (other["index"] < into["index"])
         np.copyto(mine, theirs, where=takes)

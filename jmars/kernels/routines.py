@@ -27,10 +27,10 @@ from jmars.kernels.expression import Expression
 from jmars.kernels.operations import Code, Value, converted, kind_of, lane_code
 from jmars.model.collector import free_in_child
 
-LANES = 16  # elements at a time: two of the widest registers, so that one waits while the other computes
-LINE, AHEAD = 64, 16_384  # bytes of a line of the cache, and how far ahead one is fetched
-LEAF, PARTS = 128, 8  # NumPy's: elements of a leaf of the tree of sums, and partial sums in it
-Pattern = tuple[tuple[bool, bool], ...]  # of each input: whether it has rows, and columns, of its own
+LANES = 16  # elements per iteration: two of the widest registers, so that their latencies overlap
+LINE, AHEAD = 64, 16_384  # bytes of a cache line; bytes of prefetch distance
+LEAF, PARTS = 128, 8  # as in NumPy's pairwise sum: elements of a leaf, partial sums in a leaf
+Pattern = tuple[tuple[bool, bool], ...]  # of each input: whether it varies by row, and by column
 
 
 def _memory(kind: str) -> str:
@@ -331,7 +331,7 @@ def _lines(lines: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-_one = free_in_child(threading.Lock())  # engine and machine serve one at a time
+_one = free_in_child(threading.Lock())  # engine and target machine are not thread-safe
 
 
 @lru_cache(maxsize=1)
@@ -353,7 +353,7 @@ def _machine(llvm: Any) -> Any:
 @lru_cache(maxsize=1)
 def _library() -> tuple[Any, Any, Any]:
     """llvmlite's binding, the target machine, and the engine that holds loaded functions."""
-    import llvmlite.binding as llvm  # heavy, and only where something is compiled
+    import llvmlite.binding as llvm  # slow to import, and rarely needed
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -368,7 +368,7 @@ def _compiled(text: str) -> bytes:
     module.data_layout = str(machine.target_data)
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = options.slp_vectorization = False  # it is written in vectors
+    options.loop_vectorization = options.slp_vectorization = False  # the text is vectorised already
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return bytes(machine.emit_object(module))
@@ -376,7 +376,7 @@ def _compiled(text: str) -> bytes:
 
 def load(text: str, inputs: int) -> Any:
     """The function `run` of a module that takes so many inputs: (out address, in address..., rows, columns) -> int."""
-    name = f"jmars_{xxhash.xxh3_128_hexdigest(text.encode())}"  # all are loaded into one engine
+    name = f"jmars_{xxhash.xxh3_128_hexdigest(text.encode())}"  # unique among the functions of the shared engine
     kind = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * (1 + inputs), ctypes.c_int64, ctypes.c_int64)
     with _one:
         llvm, _, engine = _library()

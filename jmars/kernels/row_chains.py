@@ -19,8 +19,8 @@ from jmars.kernels.numpy_backend import block_body, cheaper_in_numexpr, numexpr_
 from jmars.kernels.program import Call, ChunkType, Elementwise, Fill, Reduce, Step
 
 Array = np.ndarray[Any, Any]
-LONGEST_ROW = 2**16  # elements: a thread keeps blocks of rows, and a block has at least one
-MOST = 2**16  # elements of a block, unless a row is longer: a call of a function costs some 20 microseconds
+LONGEST_ROW = 2**16  # elements: a thread keeps blocks of rows, and a block has at least one row
+BLOCK_ELEMENTS = 2**16  # elements of a block, unless a row is longer: a call of a function costs some 20 microseconds
 SLOT = 500  # of scratch, from here on
 
 
@@ -91,8 +91,8 @@ def _row(chunk: ChunkType) -> int:
 class RowChain(NamedTuple):
     """A compiled chain; a head of `pipeline`."""
 
-    step: Call  # the last one
-    value: int  # number of the value that it gives
+    step: Call  # last step of the chain
+    value: int  # number of its output
     parts: tuple[_Part, ...]
     rows: int  # of a block
 
@@ -105,10 +105,10 @@ class _Part(NamedTuple):
     """A step of a chain."""
 
     compute: Callable[..., None]  # of the output, the inputs and, for a function, the operand's argument
-    value: int  # number of what it gives
+    value: int  # number of its output
     output: ChunkType
-    inputs: tuple[tuple[int, bool], ...]  # number, and whether it is cut into blocks of rows here
-    arg: int  # which of the operand's arguments it takes; -1 for none
+    inputs: tuple[tuple[int, bool], ...]  # (value, whether it is split into blocks of rows here)
+    arg: int  # index of the operand's argument; -1 for none
     member: int
 
 
@@ -145,7 +145,7 @@ def row_chain(
         parts.append(_Part(_computes(step, numexpr), n + k, output, read, arg, member))
     last = steps[numbers[-1]]
     assert isinstance(last, Call)
-    rows = max(1, MOST // max(1, max(_row(part.output) for part in parts)))
+    rows = max(1, BLOCK_ELEMENTS // max(1, max(_row(part.output) for part in parts)))
     return RowChain(last, n + numbers[-1], tuple(parts), rows)
 
 
@@ -191,7 +191,7 @@ class _RowFill:
                 self._compute(row, out[at : at + rows * self._row])
                 at, row = at + rows * self._row, row + rows
             else:  # a part of a row
-                last = np.empty(self._row, out.dtype)  # of this chain, while others fill their blocks
+                last = np.empty(self._row, out.dtype)  # not scratch: other chains fill their blocks meanwhile
                 self._compute(row, last)
                 out[at:], self._rest = last[: out.size - at], last[out.size - at :]
                 return

@@ -34,7 +34,7 @@ class _Part(NamedTuple):
     """Where an input has the elements of a cell."""
 
     slot: int
-    array: int  # of those side by side; -1 for an array of its own
+    array: int  # index among the arrays laid side by side; -1 for an array of its own
     box: Box
     shifts: tuple[bool, ...]  # axes along which the box begins at the start of the value
 
