@@ -126,14 +126,14 @@ def _described(
 ) -> tuple[Ints, Ints, _Described]:
     """Describes groups: new rows read from outside, the index in `many` of their readers, the flat description."""
     n_members = np.diff(start)
-    of_member = np.repeat(np.arange(len(many)), n_members)  # which of `many` each member is in
+    of_member = np.repeat(np.arange(len(many)), n_members)  # index in `many` of each member's group
     degree = np.diff(graph.input_ptr)[members]
     read = gather_rows(graph.input_ptr, graph.input_idx, members)
     of_edge = np.repeat(of_member, degree)
     source = group[read].astype(np.int64)
     is_inside = source == many[of_edge]
 
-    # outside inputs, once per group, in the order in which members read them
+    # outside inputs, once per group, in the members' reading order
     out_edges = np.flatnonzero(~is_inside)
     key = of_edge[out_edges] * len(group) + source[out_edges]
     unique, seen, back = np.unique(key, return_index=True, return_inverse=True)
@@ -169,7 +169,7 @@ def _alike(described: _Described) -> tuple[Ints, Ints]:
     model = first[kind]  # a group that each should equal
     if np.array_equal(length, length[model]) and np.array_equal(token, token[np.repeat(ptr[model], length) + at]):
         return first, kind.reshape(-1)
-    known: dict[bytes, int] = {}  # two kinds have one digest: compare them whole
+    known: dict[bytes, int] = {}  # digests collide: compare whole descriptions
     found = [known.setdefault(token[a:b].tobytes(), len(known)) for a, b in pairwise(ptr.tolist())]
     _, first, kind = np.unique(np.array(found), return_index=True, return_inverse=True)
     return first, kind.reshape(-1)

@@ -145,7 +145,7 @@ class Compiled:
         if self._is_plain:
             return self.tiled_group
         before, tiled = self.before, self.tiled
-        # tensors are layers, their rows stand together, and a tensor has as many as what it became
+        # layers are tensors, rows of a layer are contiguous, and a rewritten tensor has as many rows as before
         count, sizes = (np.bincount(g.layer, minlength=len(g.layers)) for g in (before, tiled))
         place = np.arange(before.n) - np.repeat(np.cumsum(count) - count, count)
         start = (np.cumsum(sizes) - sizes)[np.array(self.fused, np.int64)]
@@ -243,7 +243,7 @@ def compile_graph(
     after = replace(after, programs=marked(after.programs, counts, switch["jit"], workers, room))
     go_on()
     dag = Dag.from_inputs(after.input_ptr, after.input_idx)
-    order = switch["order"] if switch["order"] in ORDERS else "mars"  # others: plan/choice.py
+    order = switch["order"] if switch["order"] in ORDERS else "mars"  # other orders: plan/choice.py
     return Compiled(tiled, after, dag, group, ranks(dag, after.nbytes, order), unfused, fused, copied)
 
 
@@ -398,7 +398,7 @@ def keep_apart(graph: ChunkGraph, runs_on_gpu: Callable[[Program], bool] | None 
 
 
 SHORTEST = 8  # writes of a chain; shorter chains are fused with the computation of the values (regions.py)
-LONGEST = 256  # writes of an operand: it reads as many values at once
+MAX_WRITES = 256  # writes of an operand, which reads all their values at once
 
 
 def join_writes(graph: TensorGraph) -> TensorGraph:
@@ -410,7 +410,7 @@ def join_writes(graph: TensorGraph) -> TensorGraph:
     for k, operand in enumerate(graph.operands):
         if type(operand) is SetSlice:
             before = graph.inputs[k][0]
-            chain = chains.pop(before) if before in inside and len(chains[before]) < LONGEST else []
+            chain = chains.pop(before) if before in inside and len(chains[before]) < MAX_WRITES else []
             chains[k] = [*chain, k]
     chains = {last: chain for last, chain in chains.items() if len(chain) >= SHORTEST}
     if not chains:

@@ -303,11 +303,14 @@ def _is_pass(program: Program, region: Region) -> bool:
     return region.middle is not None or (isinstance(step, Reduce) and step.reducer.blocked and reads_input)
 
 
-LONGEST = 1000  # operands; a longer kernel saves less than a thousandth, and notices a cancel later
+MAX_CHAIN_OPERANDS = 1000  # operands; a longer kernel saves less than a thousandth, and notices a cancel later
 
 
 def fuse_chains(
-    graph: ChunkGraph, longest: int = LONGEST, apart: NDArray[np.integer] | None = None, room: int | None = None
+    graph: ChunkGraph,
+    longest: int = MAX_CHAIN_OPERANDS,
+    apart: NDArray[np.integer] | None = None,
+    room: int | None = None,
 ) -> FusedGraph:
     """Fuses lines of operands into single operands.
 
@@ -333,7 +336,7 @@ def lines(
     src: Ints,
     dst: Ints,
     may_lead: NDArray[np.bool_],
-    longest: int = LONGEST,
+    longest: int = MAX_CHAIN_OPERANDS,
     apart: NDArray[np.integer] | None = None,
 ) -> Ints:
     """Last vertices of the vertices' lines, the vertex itself if alone, shape (n,).
@@ -359,7 +362,7 @@ def lines(
     follower[first] = second
     end = resolved(follower)
     if np.bincount(end, minlength=1).max(initial=0) > longest:
-        order = np.argsort(end, kind="stable")  # lines behind one another, each in order
+        order = np.argsort(end, kind="stable")  # rows line by line, in the order of each line
         lengths = np.unique(end, return_counts=True)[1]
         place = np.empty(n, np.int64)
         place[order] = np.arange(n) - np.repeat(np.cumsum(lengths) - lengths, lengths)
@@ -379,7 +382,7 @@ def resolved(follower: Ints) -> Ints:
 
 
 SAME = 2  # sources of the same colour: half of Mars's combine_size
-BROADCASTER = 8  # readers beyond which every reader gets a new colour: twice Mars's combine_size
+BROADCASTER = 8  # readers; beyond, each reader gets a new colour: twice Mars's combine_size
 
 
 def fuse_colors(

@@ -40,7 +40,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 # seconds a byte, measured on two cores of an AMD EPYC; see docs/explanation/races.md
-STORED = 0.35e-9  # written: 0.6 into untouched pages of shared memory, 0.05 into others; plans serve both
+STORED = 0.35e-9  # write: 0.6 into untouched pages of shared memory, 0.05 into touched pages; plans serve both
 READ = 0.06e-9  # by each reader, from memory
 HELD = 0.1e-9  # generated as a whole and read again, where a reader does not take blocks
 SPILLED = 3.5e-9  # written to disk and read again
@@ -115,7 +115,7 @@ def _copied(graph: ChunkGraph, drawn: Bools, degree: Ints) -> Rematerialised:
     start = np.cumsum(copies) - copies
     origin = np.repeat(np.arange(graph.n), copies)
     by_source = np.argsort(graph.input_idx, kind="stable")
-    place = np.empty(len(by_source), np.int64)  # of each edge among those of its source, in order of their readers
+    place = np.empty(len(by_source), np.int64)  # index of each edge among the edges of its source, in reader order
     place[by_source] = np.arange(len(by_source)) - np.repeat(np.cumsum(degree) - degree, degree)
     read = start[graph.input_idx] + np.where(drawn[graph.input_idx], place, 0)
     ptr = np.concatenate([[0], np.cumsum(np.diff(graph.input_ptr)[origin])])  # copied rows have no inputs
@@ -167,7 +167,7 @@ def _by_program(graph: ChunkGraph, is_so: Callable[[Sequence[Step]], bool]) -> B
 
 
 # ns an element
-_OPERATION = 0.3  # of an expression; NumPy's transcendental ones are not taken
+_OPERATION = 0.3  # a node of an expression, except NumPy's transcendental functions, which are not repeated
 _DEAR = ("sin", "cos", "tan", "power", "arctan", "arctan2", "arcsin", "arccos", "log", "exp", "cbrt", "hypot")
 _PLACED = {open_arange: 0.8, open_linspace: 1.4, open_doubles: 1.2}
 _METHODS = {

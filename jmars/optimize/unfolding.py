@@ -38,7 +38,7 @@ class UnfoldingNodes:
         self._spliced = 0
         self._note_groups(self.operands)
 
-    # -- what is known
+    # -- metadata and values
     def meta(self, node: int) -> TensorMeta:
         """Shape, chunks and dtype of a node, with the lengths known so far."""
         meta = self.metas[node]
@@ -116,7 +116,7 @@ class UnfoldingNodes:
                 error.add_note(f"in operand {op.label} of line {op.line.lineno} ({op.line.text.strip()})")
             raise
         self._spliced += 1
-        own: dict[str, tuple[Any, ...]] = {}  # origin of an unknown axis of an input, as the piece calls it: what it is
+        own: dict[str, tuple[Any, ...]] = {}  # origin of an unknown axis inside the piece: its chunks outside
         for one, meta in zip(piece.operands, piece.metas, strict=True):
             if isinstance(one, Placeholder):
                 for axis, now in zip(meta.chunks, self.meta(inputs[one.number]).chunks, strict=True):

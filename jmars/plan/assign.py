@@ -1,26 +1,20 @@
-"""Assigns workers to operands.
+"""Assigns workers to operands on several hosts: recursive bisection, runs of an order, earliest finish time.
 
-Recursive bisection: splits operands between workers so that few bytes move and every worker gets its share of work.
+`assign_bisect` splits the operands recursively, so that few bytes move and every worker gets its share of work. A chunk
+with its readers is a net, and a net on k workers costs k - 1 times its bytes, the bytes that move. A half grows
+greedily by the operand that adds least to the cut, then single operands change sides while the cut shrinks. Bisection
+ignores time, so operands of one half may wait for the other half; simulation measures these waits. About 20 µs an
+operand for 8 workers, 1 in C.
 
-For clusters of several hosts. A chunk with its readers is a net, and a net on k workers costs k - 1 times its bytes,
-the bytes that move. A half grows greedily by the operand that adds least to the cut, then single operands change sides
-while the cut shrinks. Bisection ignores time, so operands of one half may wait for the other half; simulation measures
-these waits. About 20 µs an operand for 8 workers, 1 in C.
+`assign_runs` cuts an order into contiguous runs, a run for each worker, so that neighbours in the order share a worker;
+the cut ignores time, but moves and holds few bytes on trees and matrix products. `source_runs` cuts only the operands
+without inputs, weighted with their share of the work that follows; `assign_eft` then places the rest.
+
+`assign_eft` assigns each operand to the worker of earliest finish time (HEFT), with a price on bytes moved. It visits
+operands by rank and keeps a clock for every core and network port. A `price` of 0 is HEFT; 3 gives up a few per cent of
+time to move several times fewer bytes.
 Source: Fiduccia and Mattheyses 1982; Karypis and Kumar 1998 (greedy growing); docs/explanation/seeds.md, "Multilevel
-partitioning".
-
-Cuts an order into contiguous runs, one run for each worker, so that neighbours in the order share a worker.
-
-For clusters of several hosts. `assign_runs` cuts all operands; the cut ignores time, but moves and holds few bytes on
-trees and matrix products. `source_runs` cuts only the operands without inputs, weighted with their share of the work
-that follows; `assign_eft` then places the rest.
-Source: docs/explanation/seeds.md, "Graph partitioning for scheduling".
-
-Assigns operands to the worker of earliest finish time (HEFT), with a price on bytes moved.
-
-For clusters of several hosts. `assign_eft` visits operands by rank and keeps a clock for every core and network port.
-A `price` of 0 is HEFT; 3 gives up a few per cent of time to move several times fewer bytes.
-Source: Topcuoglu, Hariri and Wu 2002.
+partitioning", "Graph partitioning for scheduling"; Topcuoglu, Hariri and Wu 2002.
 """
 
 from __future__ import annotations
@@ -36,8 +30,8 @@ from jmars.plan.c_planners import serves
 from jmars.plan.order import rows, topological
 from jmars.plan.plan_graph import PlanGraph, Workers, allowed
 
-_SLACK = 0.02  # part by which a half may miss its share of the work
-_PASSES = 3
+_BALANCE_TOLERANCE = 0.02  # allowed deviation of a half from its share of the work
+_REFINEMENT_PASSES = 3
 _PATIENCE = 60  # moves without a better cut before a pass gives up
 
 
@@ -80,7 +74,7 @@ def _split(
         share = _sum([rate[w] for w in first]) / _sum([rate[w] for w in team])
         halves = _Halves(operands, nets, weights, cost)
         halves.grow(share)
-        for _ in range(_PASSES):
+        for _ in range(_REFINEMENT_PASSES):
             if not halves.improve(share):
                 break
         for side, half in ((1, first), (0, second)):
@@ -174,7 +168,7 @@ class _Halves:
     def improve(self, share: float) -> bool:
         """A Fiduccia-Mattheyses pass: moves operands at most once, best gain first; undoes moves after the best cut."""
         total = self.load[0] + self.load[1]
-        slack = total * _SLACK
+        slack = total * _BALANCE_TOLERANCE
         most = [total * (1 - share) + slack, total * share + slack]
         heap = [(-self.gain[v], self.place[v], v) for v in self.operands if self._on_the_edge(v)]
         heapq.heapify(heap)
@@ -337,7 +331,7 @@ def _place(
     for v, w in enumerate(there):
         if w >= 0:
             copies[v][w] = 0.0
-    everyone, busy = range(p), [0.0] * p  # time until which the worker's cores or port are busy
+    everyone, busy = range(p), [0.0] * p  # seconds until the cores or the port of each worker are busy
     for v in order.tolist():
         if where[v] >= 0:
             continue

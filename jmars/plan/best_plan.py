@@ -26,7 +26,7 @@ from jmars.errors import GraphError, MemoryLimitError
 from jmars.model.limits import TRAFFIC_WEIGHT
 from jmars.native import backend
 from jmars.plan.assign import assign_bisect, assign_eft, assign_runs, source_runs
-from jmars.plan.choice import PREFERENCES, Candidate, Choice
+from jmars.plan.choice import MAX_SLOWDOWN, PREFERENCES, Candidate, Choice
 from jmars.plan.improve import anneal, rank_justified, refine
 from jmars.plan.initial import assign_initial
 from jmars.plan.metis import assign_km1, assign_metis, has_km1, suits_metis
@@ -39,7 +39,6 @@ _HELD = 0.05  # "lean": score of holding twice as many bytes
 _JUSTIFIED = 3  # best plans to try again with justified ranks
 _PACE = {"c": 12e-6, "python": 150e-6}  # "auto": seconds per operand
 _SHORTEST, _LEAST = 0.15, 3  # "auto": seconds, and plans
-_SLACK = 1.1  # "memory": most seconds, as a multiple of the fastest plan
 
 
 def choose(
@@ -140,7 +139,7 @@ def choose(
         for name, assign, rank in _improved(graph, workers, one, price, improve, placed, clock):
             attempt(one.assigned_by, f"{one.ranked_by}, {name}", assign, rank)
     fastest = min(one.result.makespan for one in tried)
-    allowed = [one for one in tried if prefer != "memory" or one.result.makespan <= fastest * _SLACK]
+    allowed = [one for one in tried if prefer != "memory" or one.result.makespan <= fastest * MAX_SLOWDOWN]
     best = min(allowed, key=lambda one: one.score)
     return Choice(Plan(graph.dag, best.assign.copy(), best.rank.copy()), best.result, tuple(tried), bound)
 
@@ -186,10 +185,10 @@ def _improved(
         yield "annealed", found.assign, found.rank
 
 
-_LARGE = 20_000  # operands above which METIS and mt-KaHyPar take too long
+_MAX_PARTITIONED_OPERANDS = 20_000  # operands; METIS and mt-KaHyPar take too long for larger graphs
 _METIS, _KM1, _FOLLOW = 20e-6, 500e-6, 150e-6  # seconds per operand
 _BANDS = 4  # of time, for METIS
-_SLOW = 3  # ratio of sending all chunks once to all work, above which few workers are tried early
+_SLOW = 3  # ratio of the seconds to send all chunks to the seconds of all work; beyond it few workers are tried early
 _PAIRS = (
     ("eft 3", "blevel"),
     ("eft 3", "dfs"),
@@ -299,7 +298,7 @@ def candidates(
     later = list(ways)
 
     def has_time(each: float) -> bool:
-        return graph.n <= _LARGE and (seconds is None or each * graph.n <= seconds)
+        return graph.n <= _MAX_PARTITIONED_OPERANDS and (seconds is None or each * graph.n <= seconds)
 
     def follow() -> NDArray[np.int16]:
         """The assignment of a run that plans first operands only, whose readers follow most bytes of their inputs."""

@@ -71,7 +71,7 @@ HOST_ORDERS = ("dfs", "mars", "blevel", "level")  # the most frequent winners fi
 SHARE = 0.03  # of the run's least seconds that planning may take
 _SECONDS = {"c": 2e-6, "python": 40e-6}  # to rank and simulate an operand
 _SPILLED, _HELD = 0.3, 0.05  # "lean": score of spilling all bytes, and of holding twice the bytes
-_SLACK = 1.1  # "memory": most seconds, as a multiple of the fastest order
+MAX_SLOWDOWN = 1.1  # prefer "memory": most seconds, as a multiple of the fastest candidate
 
 
 def seconds_to_plan(graph: PlanGraph, workers: Workers) -> float:
@@ -161,7 +161,7 @@ def choose_order(
         if budget is not None and now + took > start + budget:
             break  # the next order would end too late
     fastest = min(one.result.makespan for one in tried)
-    allowed = [one for one in tried if prefer != "memory" or one.result.makespan <= fastest * _SLACK]
+    allowed = [one for one in tried if prefer != "memory" or one.result.makespan <= fastest * MAX_SLOWDOWN]
     best = min(allowed, key=lambda one: one.score)
     return Choice(Plan(graph.dag, assign, best.rank.copy()), best.result, tuple(tried), bound)
 

@@ -138,8 +138,8 @@ def _products(program: Program) -> int:
     return 8 * total
 
 
-CALL = 10e-6  # seconds: arrays made, a kernel called
-_BANDWIDTH = 8e9  # bytes a second of one core while others run too
+KERNEL_CALL_SECONDS = 10e-6  # seconds: arrays made, a kernel called
+_CORE_BANDWIDTH = 8e9  # bytes a second of a core while the other cores run too
 _CHEAP = 0.3e-9  # seconds an element
 _ELEMENT = {
     "sin": 16e-9, "cos": 16e-9, "tan": 20e-9, "arcsin": 15e-9, "arccos": 15e-9, "arctan": 12e-9, "arctan2": 20e-9,
@@ -151,7 +151,7 @@ _SPECIAL = 20e-9  # a ufunc of another library: erf of SciPy takes 8 ns, gammaln
 _NATIVE, _FORMULA = 0.03e-9, 0.4e-9  # seconds an element in machine code, between registers
 _RANDOM = 4e-9
 _CALLED = 1e-9  # a function, for each element read or written
-_PRODUCT = 0.1e-9  # one product of a matrix multiplication and its sum
+_PRODUCT = 0.1e-9  # a product of a matrix multiplication and its addition
 
 
 def prior(program: Program, size: int) -> float:
@@ -169,7 +169,7 @@ def prior(program: Program, size: int) -> float:
     '0.018 s'
     """
     moved = sum(one.nbytes for one in program.inputs) + program.output.nbytes
-    return CALL + moved / _BANDWIDTH + sum(_seconds(step, program, size) for step in program.steps)
+    return KERNEL_CALL_SECONDS + moved / _CORE_BANDWIDTH + sum(_seconds(step, program, size) for step in program.steps)
 
 
 def _seconds(step: Step, program: Program, size: int) -> float:

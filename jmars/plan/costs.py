@@ -11,7 +11,7 @@ import numpy as np
 
 from jmars.graph import Dag
 from jmars.kernels.program import Call, Program
-from jmars.plan.cost_keys import CALL, prior, signature
+from jmars.plan.cost_keys import KERNEL_CALL_SECONDS, prior, signature
 from jmars.plan.plan_graph import PlanGraph, Workers
 from jmars.plan.profile import Profile
 from jmars.tensor.chunk import ChunkGraph
@@ -38,7 +38,7 @@ def annotate(graph: ChunkGraph, dag: Dag, profile: Profile) -> PlanGraph:
     kept = np.zeros(graph.n, np.bool_)
     for ids in graph.results.values():
         kept[ids.ravel()] = True
-    # one more row, so that -1, a stored chunk, reads zero
+    # -1, a stored chunk, reads the last row
     cost = np.array([*seconds, 0.0])[graph.program]
     gathers = np.array([*(program.gathers for program in graph.programs), False])[graph.program]
     if gathers.any():
@@ -59,7 +59,7 @@ def program_seconds(program: Program, profile: Profile) -> float:
     known, calls = signature(program), [step for step in program.steps if isinstance(step, Call)]
     roofline = prior(program, known.size)
     users = any(step.runs_user_code for step in calls)
-    per_byte = 0.0 if users or not known.size else (roofline - CALL) / known.size
+    per_byte = 0.0 if users or not known.size else (roofline - KERNEL_CALL_SECONDS) / known.size
     for key in (known.key, known.family):
         seconds = profile.seconds(key, known.size, per_byte)
         if seconds is not None:

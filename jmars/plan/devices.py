@@ -30,9 +30,9 @@ from jmars.plan.costs import program_seconds
 from jmars.plan.plan_graph import ANY, CPU, GPU, PlanGraph, Workers
 from jmars.plan.profile import Profile
 
-_NEVER = 1e7  # seconds: what a group costs where it cannot run
+_NEVER = 1e7  # seconds of a group on a device where it cannot run
 _GAIN = 1.2  # how many times as fast a run with GPUs must be: its seconds may be estimates
-_LARGE = 2000  # groups above which the cut takes too long
+_MAX_CUT_GROUPS = 2000  # groups; the cut takes too long for larger graphs
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +173,7 @@ def _cut(
     kinds = group * 4 + np.where(stored, 0, np.where(graph.device == GPU, 2, np.where(able, 1, 0)))
     kinds, of = np.unique(kinds, return_inverse=True)
     k = len(kinds)
-    if k > _LARGE:
+    if k > _MAX_CUT_GROUPS:
         return None
     on_gpu = workers.device == GPU
     gpus, cores = int(on_gpu.sum()), int(workers.cores[~on_gpu].sum())
@@ -267,18 +267,18 @@ class _Network:
         return True
 
 
-CALL = 50e-6  # seconds: an order taken, kernels launched, the end reported
+GPU_CALL_SECONDS = 50e-6  # seconds: an order taken, kernels launched, the end reported
 _LATENCY = 30e-6  # seconds until the first byte of a copy
-_BANDWIDTH = 400e9  # bytes a second of the GPU's own memory
-_AT_ONCE = 1e15  # bytes a second from a GPU to its host, which has a copy by then
+_GPU_BANDWIDTH = 400e9  # bytes a second of the GPU's own memory
+_AT_ONCE = 1e15  # bytes a second: the host has a copy of the chunk already
 _FASTER = 25.0  # a GPU computes so many times as fast as a core
 
 
 def gpu_seconds(program: Program, profile: Profile) -> float:
     """Seconds that an operand of a program takes on a GPU, without copies: measured, else estimated.
 
-    The estimate is `CALL`, plus bytes over the bandwidth of the GPU's memory, plus the seconds that a core computes
-    over 25. Copies between the levels of memory are counted where they happen: plans have PCIe as a link.
+    The estimate is `GPU_CALL_SECONDS`, plus bytes over the bandwidth of the GPU's memory, plus the seconds that a core
+    computes over 25. Copies between the levels of memory are counted where they happen: plans have PCIe as a link.
 
     Examples
     --------
@@ -297,7 +297,7 @@ def gpu_seconds(program: Program, profile: Profile) -> float:
             return seconds
     moved = sum(one.nbytes for one in program.inputs) + program.output.nbytes
     core = min(program_seconds(program, profile), prior(program, known.size) * profile.scale)
-    return CALL + moved / _BANDWIDTH + core / _FASTER
+    return GPU_CALL_SECONDS + moved / _GPU_BANDWIDTH + core / _FASTER
 
 
 def host_with_gpus(profile: Profile, cores: int, memory: int, gpus: Sequence[int]) -> Workers:

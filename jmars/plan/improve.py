@@ -1,38 +1,29 @@
-"""Improves plans by simulation, for plans that are reused.
+"""Improves plans by simulation, for plans that are reused: annealing, duplicates, justification, refinement, stealing.
 
-Simulated annealing of a plan: random small changes, kept if the plan improves and sometimes if it does not.
-
-Cascade's old scheduler has a single move, the swap of two tasks; this file has four, and the cost of a plan is its
+Simulated annealing makes random small changes and keeps a change if the plan improves, sometimes also if it does not.
+Cascade's old scheduler has a single move, the swap of two tasks; `anneal` has four, and the cost of a plan is its
 simulated run. Annealing takes thousands of simulations, so it is for plans that are reused. The best plan and the curve
 of best costs are kept, and `stop` serves a stop button.
-Source: Kirkpatrick, Gelatt and Vecchi 1983; ECMWF earthkit-workflows, `schedulers/anneal.py` of 2023 (100 levels of
-100 tries, T 0.5 falling by 0.9); docs/explanation/seeds.md, "Graph optimization".
 
-Duplicates cheap operands without inputs on the workers of their readers, in place of a transfer.
+On several hosts `duplicate` copies cheap operands without inputs to the workers of their readers, in place of a
+transfer. A plan with copies is a plan of a larger graph in which each copy is an operand, so the simulator and other
+readers of plans need no notion of copies. Only copies that pay are added.
 
-For clusters of several hosts. A plan with copies is a plan of a larger graph in which each copy is an operand, so the
-simulator and other readers of plans need no notion of copies. `duplicate` adds the copies that pay.
-Source: docs/explanation/seeds.md, "Graph optimization".
+Justification ranks operands by their latest start times in a simulated run, so that urgent operands go first. `choose`
+simulates its best plans, computes how late each operand could have started without delaying its readers, and tries the
+order of these times. It helps where many small operands feed few large operands, as in a rechunk.
 
-Ranks operands by latest start times of a simulated run: urgent operands go first (justification).
+Multilevel refinement, on several hosts, moves large groups of operands between workers first, then smaller groups. The
+coarsest level of at most eight groups is solved exactly in a model of two terms, the busiest worker's seconds and the
+seconds of all transfers. On every level a group moves only if the simulated run gets shorter, so the cost never rises
+from level to level.
 
-`choose` simulates its best plans, computes how late each operand could have started without delaying its readers, and
-tries the order of these times. It helps where many small operands feed few large operands, as in a rechunk.
-Source: Li and Willis 1992 (backward scheduling from a forward schedule); docs/explanation/seeds.md, "Graph
-optimization".
-
-Multilevel refinement of a plan: moves large groups of operands between workers first, then smaller groups.
-
-For clusters of several hosts, and plans that are reused. The coarsest level of at most eight groups is solved exactly
-in a model of two terms, the busiest worker's seconds and the seconds of all transfers. On every level a group moves
-only if the simulated run gets shorter, so the cost never rises from level to level.
-Source: docs/explanation/seeds.md, "Multilevel partitioning".
-
-Work stealing on a plan: idle workers take operands or whole subgraphs from busy workers, before the run.
-
-For clusters of several hosts. Stealing during a run destroys good plans, so the plan is changed beforehand: a theft
-that does not shorten the simulated run is undone. The result is never worse than the given plan.
-Source: docs/explanation/seeds.md, "Graph optimization".
+Work stealing on a plan, on several hosts, lets idle workers take operands or whole subgraphs from busy workers, before
+the run. Stealing during a run destroys good plans, so the plan is changed beforehand: a theft that does not shorten the
+simulated run is undone. The result is never worse than the given plan.
+Source: Kirkpatrick, Gelatt and Vecchi 1983; ECMWF earthkit-workflows, `schedulers/anneal.py` of 2023 (100 levels of 100
+tries, T 0.5 falling by 0.9); docs/explanation/seeds.md, "Graph optimization", "Multilevel partitioning"; Li and Willis
+1992 (backward scheduling from a forward schedule).
 """
 
 from __future__ import annotations
@@ -788,7 +779,7 @@ def _loot(
     subgraphs = _subgraphs(graph, assign, run.trace, thief, victim)
     cost = graph.cost
     sums = [float(cost[part].sum()) for part in subgraphs]
-    # as many whole subgraphs as make both equally busy, the large ones first
+    # whole subgraphs, the largest first, until both workers are equally busy
     whole, spent = list[int](), 0.0
     for k in sorted(range(len(sums)), key=lambda k: (-sums[k], k)):
         if spent + sums[k] <= fair * 1.01:

@@ -27,7 +27,7 @@ from jmars.plan.plan_graph import neighbours, statistics
 
 SEARCHES = ("bfs", "dfs", "random", "bfs-v1", "ncd")
 
-_PASSES = 8  # times that an operand may be visited after it was counted; keeps the search linear
+_MAX_VISITS = 8  # visits of an operand after it was counted; keeps the search linear
 
 
 def assign_initial(
@@ -136,10 +136,10 @@ def _search(dag: Dag, sources: list[int], quota: list[int], assigned: NDArray[np
                 operand = take()
                 if depth_first:
                     if stamp[operand] == -searches:
-                        continue  # it was on the stack twice
+                        continue  # duplicate on the stack
                     stamp[operand] = -searches
                 if passes[operand]:
-                    if passes[operand] > _PASSES:
+                    if passes[operand] > _MAX_VISITS:
                         continue
                 else:
                     spread += 1

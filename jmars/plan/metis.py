@@ -1,17 +1,16 @@
-"""Graph partition by METIS: k parts with a small edge cut, balanced in seconds, bytes and bands of time.
+"""Partitions a graph by METIS or mt-KaHyPar into k balanced parts that move few bytes, for clusters of several hosts.
 
-For clusters of several hosts. A partition ignores time, so parts may wait for each other; with `bands` each part gets
-its share of every stretch of the run, by METIS's multiple constraints. pymetis's Python API has a single constraint, so
-this file calls the C function in pymetis's library; where the library does not export it, METIS is missing. An edge
-weighs its chunk's bytes divided by the number of readers, since a chunk is sent once.
-Source: Karypis and Kumar 1998; docs/explanation/seeds.md, "Multilevel partitioning".
+METIS finds a small edge cut, balanced in seconds, bytes and bands of time. A partition ignores time, so parts may wait
+for each other; with `bands` each part gets its share of every stretch of the run, by METIS's multiple constraints.
+pymetis's Python API has a single constraint, so this file calls the C function in pymetis's library; where the library
+does not export it, METIS is missing. An edge weighs its chunk's bytes divided by the number of readers, since a chunk
+is sent once.
 
-Hypergraph partition by mt-KaHyPar: k balanced parts that move fewest bytes.
-
-For clusters of several hosts. A chunk with its readers is a net, and a net on k workers costs k - 1 times its bytes,
-the bytes that move. The parts move about half the bytes of `assign_bisect`'s and 2 to 15 times fewer than METIS's, for
-30 to 150 µs an operand. The preset is deterministic: the same graph gives the same plan.
-Source: Gottesbüren, Heuer, Maas, Sanders and Schlag 2024 (mt-KaHyPar, MIT).
+mt-KaHyPar partitions a hypergraph. A chunk with its readers is a net, and a net on k workers costs k - 1 times its
+bytes, the bytes that move. The parts move about half the bytes of `assign_bisect`'s and 2 to 15 times fewer than
+METIS's, for 30 to 150 µs an operand. The preset is deterministic: the same graph gives the same plan.
+Source: Karypis and Kumar 1998; docs/explanation/seeds.md, "Multilevel partitioning"; Gottesbüren, Heuer, Maas, Sanders
+and Schlag 2024 (mt-KaHyPar, MIT).
 """
 
 from __future__ import annotations

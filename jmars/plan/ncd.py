@@ -20,7 +20,7 @@ from jmars.plan.order import rows
 from jmars.plan.plan_graph import PlanGraph, Workers, neighbours
 from jmars.plan.simulation import Simulation, simulate
 
-_LARGEST = 4000  # operands; the distances take 2 n² bytes, and n³ steps in the worst case
+_MAX_NCD_OPERANDS = 4000  # operands; the distances take 2 n² bytes, and n³ steps in the worst case
 _ABSENT = 100  # cost of an input that is not at the worker; an input on its way costs 1 in cascade
 
 
@@ -140,7 +140,7 @@ def distances(dag: Dag) -> NDArray[np.int16]:
     GraphError
         If the graph is too large.
     """
-    if dag.n > _LARGEST:
+    if dag.n > _MAX_NCD_OPERANDS:
         raise GraphError(
             f"distances between all pairs of {dag.n} operands take {2 * dag.n**2 // 10**6} MB and long to find; "
             "use larger chunks, or another assigner"

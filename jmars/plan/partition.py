@@ -1,28 +1,24 @@
-"""Partitions of a graph between the workers of several hosts: METIS, mt-KaHyPar, and the rules of document 004.
+"""Partitions a graph between the workers of several hosts: METIS, mt-KaHyPar, and the rules of document 004.
 
-`Part`: a subgraph that a single worker runs, the result of `merge` and `depth_first`.
+A `Part` is a subgraph that a single worker runs. `as_assignment` turns a list of parts into an assignment, `as_labels`
+into groups for `contract`.
 
 `as_assignment` turns a list of parts into an assignment, `as_labels` into groups for `contract`.
-Source: docs/explanation/seeds.md, "Graphs".
 
-Partition by merging: subgraphs grow from the root of the critical path by the neighbour that saves most transfers.
+`merge` lets subgraphs grow from the root of the critical path by the neighbour that saves most transfers, for hosts
+that run a subgraph as a single process. The document's rules can make subgraphs that wait for each other. With `convex`
+an operand joins only if no path leaves the subgraph and returns to it, finished subgraphs counted as single operands;
+then the subgraphs can always run one after the other.
 
-For clusters of several hosts that run a subgraph as a single process. The document's rules can make subgraphs that wait
-for each other. With `convex` an operand joins only if no path leaves the subgraph and returns to it, finished subgraphs
-counted as single operands; then the subgraphs can always run one after the other.
-Source: docs/explanation/seeds.md, "Graph partitioning by merging".
+Atomic parts have no cyclic waits, so that each part can run as a single process. A process reads all inputs of its
+subgraph before it starts, so parts that wait for each other would deadlock. `merge` grows only atomic parts; parts of
+`depth_first` or any other partition are split here, as late as possible.
 
-Splits parts into atomic parts: parts without cyclic waits, so that each part can run as a single process.
-
-A process reads all inputs of its subgraph before it starts, so parts that wait for each other would deadlock. `merge`
-grows only atomic parts; parts of `depth_first` or any other partition are split here, as late as possible.
-Source: docs/explanation/seeds.md, "Basic design", "Graphs".
-
-Partition depth first, then expansion: fills workers backwards from the outputs along the critical path.
-
-For clusters of several hosts. The document leaves open how to go on at an operand without inputs; here the search
-returns to the deepest operand passed on the way, in the same subgraph, and finally to the next output.
-Source: docs/explanation/seeds.md, "Graph partitioning by depth first then expansion".
+`depth_first` fills workers backwards from the outputs along the critical path, then expands. The document leaves open
+how to go on at an operand without inputs; here the search returns to the deepest operand passed on the way, in the same
+subgraph, and finally to the next output.
+Source: docs/explanation/seeds.md, "Graphs", "Graph partitioning by merging", "Basic design", "Graph partitioning by
+depth first then expansion".
 """
 
 from __future__ import annotations
@@ -78,7 +74,7 @@ def next_worker(workers: Workers, total: Sequence[float], used: Sequence[bool]) 
     return sorted(range(len(workers)), key=lambda w: (total[w], -speed[w], w))
 
 
-_LARGEST = 30_000  # operands; sets of all ancestors take n² / 8 bytes
+_MAX_ANCESTOR_OPERANDS = 30_000  # operands; sets of all ancestors take n² / 8 bytes
 
 
 def merge(graph: PlanGraph, workers: Workers, *, convex: bool = True, quota: float = math.inf) -> list[Part]:
@@ -118,7 +114,7 @@ def merge(graph: PlanGraph, workers: Workers, *, convex: bool = True, quota: flo
     >>> [part.operands for part in merge(line, Workers.build(2, memory=20))]
     [(0, 1), (2,)]
     """
-    if convex and graph.n > _LARGEST:
+    if convex and graph.n > _MAX_ANCESTOR_OPERANDS:
         raise GraphError(
             f"a convex merge of {graph.n} operands needs {graph.n**2 // 4_000_000} MB for sets of ancestors; "
             "contract the graph first, or give convex=False"
@@ -270,7 +266,7 @@ def atomic_labels(graph: PlanGraph, label: ArrayLike) -> NDArray[np.int64]:
     >>> atomic_labels(line, [7, 5, 7]).tolist()
     [0, 1, 2]
     """
-    if graph.n > _LARGEST:
+    if graph.n > _MAX_ANCESTOR_OPERANDS:
         raise GraphError(
             f"{graph.n} operands need {graph.n**2 // 8_000_000} MB to know which groups wait for others; contract first"
         )

@@ -25,7 +25,7 @@ from jmars.errors import GraphError
 from jmars.graph import Dag, levels
 
 ANY, CPU, GPU = 0, 1, 2  # devices
-GPU_ONLY = 3  # in a `JobTable`: an operand that may run on no core; in a plan it counts as GPU
+GPU_ONLY = 3  # in a `JobTable`: an operand that may run on no core; plans count it as GPU
 
 
 def is_for_gpu(device: bytes, operand: int) -> bool:

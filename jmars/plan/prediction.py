@@ -3,15 +3,13 @@
 The costs come from the profile and the run from the simulator. Three effects that the simulator does not model are
 added here: batches are sent to executors ahead, so outputs take memory before their operands run; slots are larger than
 small chunks; and the first write to a page of memory costs time.
-Source: docs/explanation/seeds.md, "Graph optimization".
 
-Simulates the batches that a host's dispatcher sends ahead, for the memory that a run holds at most.
-
-An operand holds its slot and its scratch from the time when it is sent, and its inputs until its end is reported. An
-executor has two batches; a batch is filled until its predicted time reaches BATCH_SECONDS, and takes a share of what is
-ready. So an executor with short operands holds memory of many, which `simulate` knows nothing of. Memory is taken to be
-enough. Runs in Python, some 10 µs an operand.
-Source: docs/explanation/seeds.md, "Ordering operands".
+`WindowedRun` simulates the batches that a host's dispatcher sends ahead, for the peak memory of a run. An operand holds
+its slot and its scratch from the time when it is sent, and its inputs until its end is reported. An executor has two
+batches; a batch is filled until its predicted time reaches BATCH_SECONDS, and takes a share of what is ready. So an
+executor with short operands holds memory of many, which `simulate` knows nothing of. Memory is taken to be enough. Runs
+in Python, some 10 µs an operand.
+Source: docs/explanation/seeds.md, "Graph optimization", "Ordering operands".
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ from jmars.plan.profile import Profile
 from jmars.plan.simulation import SimResult, lower_bound, simulate
 from jmars.tensor.chunk import ChunkGraph
 
-FEW = 500  # operands for which each batch is simulated
+FEW = 500  # operands; smaller graphs are simulated batch by batch
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,7 @@ def predict_from_simulation(
         if max(found) <= workers.memory[0]:  # else operands wait for memory
             alone, held = found
     low, high = sorted((alone, held))
-    late = (spilled - result.spilled) / float(workers.disk[0])  # written and read, half of it beside other work
+    late = (spilled - result.spilled) / float(workers.disk[0])  # write and read, half of it during other work
     touched = min(fresh, high) * profile.touch / executors
     return Prediction(result.makespan + late + touched, (low, high), spilled, lower_bound(graph, workers))
 

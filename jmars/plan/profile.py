@@ -33,7 +33,7 @@ import xxhash
 
 from jmars.config import cache_dir
 from jmars.errors import ClusterError
-from jmars.plan.cost_keys import CALL as ROOFLINE_CALL
+from jmars.plan.cost_keys import KERNEL_CALL_SECONDS
 
 STEPS = 4  # size classes to a doubling
 
@@ -45,7 +45,7 @@ class KnownCost:
     size: float  # bytes
     seconds: float
     when: int  # seconds since 1970, of the last job that measured this cost
-    first: bool = True  # seen in one job only, or only on memory that was touched for the first time
+    first: bool = True  # seen in a single job, or only in memory that was touched for the first time
 
 
 class CostTable:
@@ -76,7 +76,7 @@ class CostTable:
         """Measured costs of a key by size class; empty for an unknown key."""
         found, rows = self.known.get(key), self.stored.get(key)
         if found is None and rows is not None:
-            found = self.known.setdefault(key, _read(rows))  # another thread may ask as well
+            found = self.known.setdefault(key, _read(rows))  # atomic: two threads may parse the key
             self.stored.pop(key, None)
         return {} if found is None else found
 
@@ -259,7 +259,7 @@ _ENOUGH = 3  # runs before an error is reported
 _SPREAD = 0.3  # of costs, below that number of runs
 _NAMES = ("makespan", "peak")
 
-Row = list[float]  # predicted makespan, measured makespan, predicted peak next to it, measured peak; seconds and bytes
+Row = list[float]  # predicted makespan, measured makespan, predicted peak, measured peak; seconds and bytes
 
 
 @dataclass
@@ -340,8 +340,8 @@ NEWEST = 0.3  # weight of the newest job in the moving average
 _HOST = ("dispatch", "disk", "pcie", "touch", "scale", "busy")  # costs of the host itself
 SOON = 0.5  # weight of the newest job in averages that change by the minute
 JUMP = 4.0  # a measurement counts as at most so many times the average, or as so small a part of the average
-FAR = 64.0  # ratio to the largest measured size beyond which the fixed cost of a call is not scaled with the bytes
-CALL = 100e-6  # seconds that a call may take whatever its size
+FAR = 64.0  # ratio to the largest measured size; beyond it the fixed cost of a call does not grow with the bytes
+MAX_CALL_SECONDS = 100e-6  # seconds that a call may take whatever its size
 MEMORY = 1e-10  # least seconds a byte takes to pass through memory
 DEAR = 50.0  # a byte costs at most so many times the roofline's seconds, where only tiny chunks were measured
 REMEMBERED = 4000  # keys; the keys that were measured longest ago are dropped
@@ -505,13 +505,15 @@ class Profile:
             return near.seconds
         if nbytes < near.size:  # a call has a fixed cost, however small its chunk
             return max(near.seconds * nbytes / near.size, min(self.dispatch, near.seconds))
-        if 0 < per_byte * near.size < ROOFLINE_CALL:
+        if 0 < per_byte * near.size < KERNEL_CALL_SECONDS:
             dearest = near.seconds + DEAR * per_byte * (nbytes - near.size)
         else:
             dearest = math.inf
         if nbytes <= FAR * near.size:
             return min(dearest, near.seconds * nbytes / near.size)
-        scaled = max(near.seconds, nbytes * MEMORY) + max(0.0, near.seconds - CALL) * (nbytes / near.size - 1)
+        scaled = max(near.seconds, nbytes * MEMORY) + max(0.0, near.seconds - MAX_CALL_SECONDS) * (
+            nbytes / near.size - 1
+        )
         return min(dearest, scaled)
 
     @classmethod

@@ -174,7 +174,7 @@ def replan(
         raise GraphError("no worker is left to plan for; start a worker first")
     state, holder = np.asarray(state).copy(), np.asarray(placed, np.int64)
     at = np.asarray(plan.assign if running is None else running, np.int64)
-    state[(state == RUNNING) & (at >= 0) & ~usable[at]] = WAITS  # it ran on a lost worker
+    state[(state == RUNNING) & (at >= 0) & ~usable[at]] = WAITS  # its worker is lost
     holder = np.where((holder >= 0) & usable[holder], holder, -1)
     rest = remaining(graph, state, holder, np.where(state == RUNNING, at, -1), elapsed=elapsed)
     part, here = _only(rest.graph, workers, usable)
@@ -228,7 +228,7 @@ def _only(part: PlanGraph, workers: Workers, usable: NDArray[np.bool_]) -> tuple
         latency=workers.latency,
         disk=workers.disk[usable],
     )
-    number = np.where(usable, np.cumsum(usable) - 1, -2)  # -2: no worker, for which `Workers.able` raises
+    number = np.where(usable, np.cumsum(usable) - 1, -2)  # -2: no worker; `Workers.able` raises for it
     pin = np.where(part.pin >= 0, number[part.pin], -1)
     same = (part.cost, part.nbytes)
     given = {"work": part.work, "result": part.result, "device": part.device, "op": part.op}

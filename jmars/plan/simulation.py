@@ -1,44 +1,33 @@
-"""Runs of a plan in virtual time.
-
-Simulates a plan in virtual time to predict its cost.
+"""Simulates a plan in virtual time to predict its cost.
 
 `simulate` is a pure function: the same plan gives the same result to the last bit. `choose` scores candidate plans by
 simulation.
-Source: docs/explanation/seeds.md, "Graph optimization".
 
-Discrete-event simulation of a run: a deterministic loop over the ends of operands and transfers.
+`Simulation` is a discrete-event simulation: a deterministic loop over the ends of operands and transfers. A `Policy`
+places operands during the run, as a scheduler without a plan does. The C kernel `native/simulate.c` computes the same
+result for runs without a policy.
 
-`simulate` runs a `Simulation`. A `Policy` places operands during the run, as a scheduler without a plan does. The C
-kernel `native/simulate.c` computes the same result for runs without a policy.
+`SimMemory`, the memory and disk of a worker, counts bytes of chunks in memory, chunks pinned by running operands, and
+chunks on disk. The disk serves its requests one after the other, so `make_room` returns the time at which the room is
+free.
 
-Memory and disk of a simulated worker.
+`SimNetwork` allows a worker at most one transfer out and one transfer in at a time. It queues transfers and starts the
+most urgent transfer whose two ends are free. Ports are matched when they become free: reserving ports when a transfer
+is requested made communication up to 3.4 times too slow.
 
-`SimMemory` counts bytes of chunks in memory, chunks pinned by running operands, and chunks on disk. The disk serves its
-requests one after the other, so `make_room` returns the time at which the room is free.
-Source: Belady 1966 (evicts the chunk whose next use is last); docs/explanation/seeds.md, "Execution in a worker".
+`SimResult` has makespan, bytes moved and spilled, and peak memory of a run, `Trace` its times. `choose` compares
+results, and the view draws a `Trace`.
 
-Network of simulated workers: at most one transfer out of and one transfer into a worker at a time.
+`FollowInputs` places operands during the run, as a scheduler does that plans only the initial operands (Mars): a
+baseline for plans. The rule ignores load, so a single worker may attract all operands (`tests/benchmarks/plans.py`
+measures this).
 
-`SimNetwork` queues transfers and starts the most urgent transfer whose two ends are free. Ports are matched when they
-become free: reserving ports when a transfer is requested made communication up to 3.4 times too slow.
-
-`SimResult`: makespan, bytes moved and spilled, and peak memory of a simulated run; `Trace`: its times.
-
-`simulate` returns a `SimResult`, `choose` compares results, and the view draws a `Trace`.
-Source: docs/explanation/seeds.md, "Graph optimization".
-
-Placement of operands during the run, as Mars does: a baseline for plans.
-
-`FollowInputs` is the rule of a scheduler that plans only the initial operands. The rule ignores load, so a single
-worker may attract all operands (`tests/benchmarks/plans.py` measures this).
-Source: docs/explanation/seeds.md, "Choosing workers".
-
-A lower bound of the makespan of any plan of a graph on given workers.
-
-Waiting outputs: bytes times seconds that chunks stay at their producer until readers on other workers start.
+`lower_bound` bounds the makespan of any plan of a graph on given workers. Waiting outputs are bytes times seconds that
+chunks stay at their producer until readers on other workers start.
 
 The partitions of document 004 do not penalise waiting outputs; `explain` shows the number beside a plan's makespan.
-Source: docs/explanation/seeds.md, "Limitations".
+Source: docs/explanation/seeds.md, "Graph optimization", "Execution in a worker", "Choosing workers", "Limitations";
+Belady 1966 (evicts the chunk whose next use is last).
 """
 
 from __future__ import annotations
@@ -216,7 +205,7 @@ class Simulation:
             )
             for w in range(p)
         ]
-        self._woken: set[int] = set()  # workers that may have something to start
+        self._woken: set[int] = set()  # workers that may be able to start an operand
         self._ports = SimNetwork(p)
         self._events: list[tuple[float, int, int, int, int, int]] = []
         self._policy, self._busy, self._moved, self._count, self._done = policy, [0.0] * p, 0, 0, 0
@@ -559,7 +548,7 @@ class SimMemory:
         self.capacity, self._disk, self._nbytes, self._next_use = capacity, disk, nbytes, next_use
         self.resident: dict[int, None] = {}  # longest unused first
         self.on_disk: set[int] = set()
-        self.fast: dict[int, int] = {}  # chunk: running operands that need it in memory
+        self.fast: dict[int, int] = {}  # chunk: number of running operands that need it in memory
         self.fast_bytes = 0  # of `fast`, and scratch
         self.used = self.peak = self.spilled = self.reloaded = 0  # bytes
         self._disk_free = 0.0  # when the disk has served all requests

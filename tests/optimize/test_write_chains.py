@@ -21,7 +21,7 @@ def compiled(monkeypatch):
     """Computes compiled graphs in this process; chains of two to three writes are joined."""
     monkeypatch.setattr(engines, "tiled", lambda graph: compile_graph(graph, {}).after)
     monkeypatch.setattr(passes, "SHORTEST", 2)
-    monkeypatch.setattr(passes, "LONGEST", 3)
+    monkeypatch.setattr(passes, "MAX_WRITES", 3)
     before = current_engine()
     set_engine(engines.OneByOne())
     yield

@@ -34,7 +34,7 @@ def test_other_programs_come_last_and_only_where_they_are(monkeypatch):
 
 
 def test_a_large_graph_is_not_given_to_them(monkeypatch):
-    monkeypatch.setattr(module, "_LARGE", 10)
+    monkeypatch.setattr(module, "_MAX_PARTITIONED_OPERANDS", 10)
     assert not {"km1", "metis, 4 bands"} & set(names(unit(tree(8)), Workers.build(2)))
 
 
