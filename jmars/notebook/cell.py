@@ -1,4 +1,4 @@
-"""Runs a `%%jmars` cell: its code builds one tensor graph, and the end of the cell computes the results.
+"""Runs a `%%jmars` cell: its code builds a tensor graph, and the end of the cell computes the results.
 
 Jobs and waiting are in cell_engine.py, the user's names in namespace.py.
 
@@ -144,7 +144,7 @@ def shorten_traceback(shell: InteractiveShell, error: BaseException, files: Cont
     _forget_ours(error)
     _shorten_chained(shell, error)
     shown = _joined(filter_links(error, links[first:]))
-    formatter: Any = shell.InteractiveTB  # it carries no types
+    formatter: Any = shell.InteractiveTB  # untyped in IPython
 
     def render() -> Any:
         return formatter.structured_traceback(type(error), error, shown, tb_offset=0)
@@ -152,7 +152,7 @@ def shorten_traceback(shell: InteractiveShell, error: BaseException, files: Cont
     try:
         error._render_traceback_ = render  # type: ignore[attr-defined]
     except AttributeError:
-        pass  # an exception with slots: it is shown with our frames
+        pass  # an exception with slots: shown with jmars's frames
 
 
 def _shorten_chained(shell: InteractiveShell, error: BaseException) -> None:
@@ -318,11 +318,11 @@ def _is_meant(error: BaseException, last: TracebackType) -> bool:
 _MORE = re.compile(r"raise memory_limit(?: by ([\d.]+ [KMGT]?i?B))?")
 _NEEDS = re.compile(r"needs ([\d.]+ [KMGT]?i?B) in memory at once.* leaves ([\d.]+ [KMGT]?i?B)")
 _SMALLEST = 2**12  # bytes of a chunk that is proposed
-_STEP = 64 * 2**20  # bytes to which a proposed memory limit is rounded up
+_STEP = 64 * 2**20  # bytes; a proposed memory limit is rounded up to a multiple
 
 _UNHASHABLE = re.compile(r"unhashable type: '(MaskedTensor|DuckTensor)'")
 _BYTES = re.compile(r"a bytes-like object is required, not '(Tensor|MaskedTensor|DuckTensor)'")
-_BUFFER = re.compile(r"object supporting the buffer API required")  # of hashlib, which names no type
+_BUFFER = re.compile(r"object supporting the buffer API required")  # of hashlib, without the type's name
 _NUMBA = re.compile(r"setitem\(tensor\(")
 
 
@@ -438,7 +438,7 @@ def _tries(filename: str) -> Iterator[tuple[int, int, set[str] | None]]:
     """
     try:
         tree = compile("".join(linecache.getlines(filename)), filename, "exec", _AS_IN_CELLS)
-    except SyntaxError:  # a cell of another language, or a file that has changed
+    except SyntaxError:  # a cell in a foreign language, or a changed file
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Try | ast.TryStar) and node.handlers:

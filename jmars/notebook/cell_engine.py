@@ -120,7 +120,7 @@ def _bound() -> set[TensorData]:
         values = [one for one in list(names.values()) if isinstance(one, Tensor)]
         found.update(one.data for one in values if one._place.memory is None)
         if frame.f_code.co_flags & CO_OPTIMIZED and type(names) is dict and sys.getrefcount(names) <= _ALONE:
-            names.clear()  # a copy, which before Python 3.13 would keep the values as long as the function runs
+            names.clear()  # f_locals is a copy; before Python 3.13 it keeps the values until the function ends
     return found
 
 
@@ -146,7 +146,7 @@ class CellEngine:
     def __init__(
         self, cluster: Cluster, engine: Engine, display: CellDisplay, cell: RunningCell, name: str, background: bool
     ) -> None:
-        self.job: Job | None = None  # the newest one
+        self.job: Job | None = None  # newest job
         self._cluster, self._engine, self._display, self._cell = cluster, engine, display, cell
         self._name, self._background = name, background
         self._implicit = ImplicitComputes()
@@ -294,7 +294,7 @@ class CellEngine:
 
 MANY = 300  # small jobs of a cell before the warning
 AGAIN = 5  # times that a cell computes the same large array before the warning
-SMALL = 0.05  # seconds of a job that takes little more than the round trip
+SHORT_JOB_SECONDS = 0.05  # seconds of a job that takes little more than the round trip
 
 
 @dataclass
@@ -311,11 +311,11 @@ class ImplicitComputes:
 
     seconds: float = 0.0  # of all of them
     by_line: Counter[SourceLine | None] = field(default_factory=Counter)
-    large: Counter[SourceLine | None] = field(default_factory=Counter)  # lines whose arrays were computed again
+    large: Counter[SourceLine | None] = field(default_factory=Counter)  # arrays computed again, by line
 
     def hint(self, line: SourceLine | None, elapsed: float) -> str | None:
         """The warning after a computation of `elapsed` seconds at `line`; None if none is due."""
-        if elapsed > SMALL:
+        if elapsed > SHORT_JOB_SECONDS:
             return None
         self.seconds += elapsed
         self.by_line[line] += 1

@@ -165,7 +165,7 @@ def _from_names(place: ast.stmt, path: str, bound: str) -> ast.stmt:
 
 
 COMPUTED = "__jmars_computed__"  # the name of `computed` in a cell
-SMALL = 2**20  # bytes of a value that is fetched, which may take no job
+MAX_FETCHED_BYTES = 2**20  # bytes; a smaller value may be fetched without a job
 _GUARDS = frozenset(
     ["assert_raises", "assert_raises_regex", "assert_warns", "catch_warnings", "raises", "suppress", "warns"]
 )
@@ -229,7 +229,7 @@ class _Computed:
         small: list[Tensor] = []
         large: list[Tensor] = []
         for one in tensors:
-            (large if one.data.has_unknown_lengths or one.nbytes > SMALL else small).append(one)
+            (large if one.data.has_unknown_lengths or one.nbytes > MAX_FETCHED_BYTES else small).append(one)
         try:
             if large:
                 get_engine().execute([one.data for one in large])
@@ -295,7 +295,7 @@ def _may_raise(node: TensorData, checked: weakref.WeakSet[TensorData]) -> bool:
     """Whether the computation of a node may raise an error that depends on values; notes the nodes that were seen."""
     todo = [node]
     found = False
-    for one in todo:  # grows while it is read
+    for one in todo:  # grows during the loop
         if one not in checked:
             checked.add(one)
             found = found or _is_risky(one.op)

@@ -77,11 +77,11 @@ def _display(widget: Any, text: str) -> None:
 
 log = logging.getLogger("jmars.notebook")
 
-SECONDS = 2.0  # between two looks at the cluster
+POLL_SECONDS = 2.0  # between two looks at the cluster
 _JOBS = 8  # that are listed
 _MOST = 10_000  # workers or hosts
-_AFTER_ENTER = 2.0  # seconds within which the page sends the text of a field after its Enter, unless it is the old text
-_MANY = 4  # workers for each core, beyond which one is asked again
+_AFTER_ENTER = 2.0  # seconds after Enter within which the page sends the field's text, unless the text is unchanged
+_MANY = 4  # workers per core; a larger number needs a second click
 _WIDE = 'style="width:12em;vertical-align:middle"'
 
 
@@ -102,7 +102,7 @@ class ClusterPanel:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._facts = ipywidgets.HTML()
-        self._told = ipywidgets.HTML()  # what the last request came to
+        self._told = ipywidgets.HTML()  # outcome of the last request
         self._number = _field("workers", self._ask_scale)
         self._least, self._most = (_field(word, self._ask_adapt) for word in ("or as the work needs, from", "to"))
         self._scale = _button("Scale", "Have this number of workers or hosts", self._ask_scale)
@@ -156,7 +156,7 @@ class ClusterPanel:
 
     def _watch(self, over: threading.Event) -> None:
         """Looks at the cluster until the cluster is gone."""
-        while not over.wait(SECONDS) and self._look() is not None:
+        while not over.wait(POLL_SECONDS) and self._look() is not None:
             pass
 
     def _look(self) -> ClusterFacts | None:
@@ -274,7 +274,7 @@ def _field(name: str, call: Callable[[], None]) -> Any:
     layout, style = {"width": f"{70 + 7 * len(name)}px"}, {"description_width": "initial"}
     field = ipywidgets.Text(description=name, layout=layout, style=style, continuous_update=False)
 
-    entered: list[bool] = []  # Enter, which the page tells before the text
+    entered: list[bool] = []  # pending Enter keys: the page sends Enter before the text
 
     def have() -> None:
         with suppress(IndexError):  # the text came meanwhile
@@ -340,7 +340,7 @@ def _job_html(job: Any) -> str:
 
 
 SEARCH_PERIOD = 0.25  # between two looks at the search
-_WIDTH, _HIGH, _LEFT, _BELOW = 560, 150, 70, 20
+_PLOT_WIDTH, _HIGH, _PLOT_LEFT, _BELOW = 560, 150, 70, 20
 _POINTS = 300
 _LEAST = 2**28  # bytes of the memory limit
 
@@ -387,7 +387,7 @@ def curve_svg(curve: list[tuple[float, float]], elapsed: float, bound: float) ->
     low -= 0.05 * (top - low) or 1e-9
 
     def x(t: float) -> float:
-        return _LEFT + (_WIDTH - _LEFT - 10) * min(t, end) / end
+        return _PLOT_LEFT + (_PLOT_WIDTH - _PLOT_LEFT - 10) * min(t, end) / end
 
     def y(cost: float) -> float:
         return 10 + (_HIGH - 10 - _BELOW) * (top - cost) / (top - low)
@@ -401,14 +401,16 @@ def curve_svg(curve: list[tuple[float, float]], elapsed: float, bound: float) ->
     text = 'fill="currentColor" font-size="11" font-family="system-ui, sans-serif"'
     at = [(top, "at first"), (bound, "bound")] if y(bound) - y(top) > 14 else [(top, "at first")]
     labels = "".join(
-        f'<text x="{_LEFT - 6}" y="{y(cost) + 4:.1f}" text-anchor="end" {text}>{format_seconds(cost)}</text>'
-        f'<path d="M{_LEFT} {y(cost):.1f}H{_WIDTH - 10}" stroke="currentColor" opacity="0.3" stroke-dasharray="3 3"/>'
+        f'<text x="{_PLOT_LEFT - 6}" y="{y(cost) + 4:.1f}" text-anchor="end" {text}>{format_seconds(cost)}</text>'
+        f'<path d="M{_PLOT_LEFT} {y(cost):.1f}H{_PLOT_WIDTH - 10}" stroke="currentColor" opacity="0.3" '
+        'stroke-dasharray="3 3"/>'
         for cost, _ in at
     )
     return (
-        f'<svg role="img" aria-label="{words}" viewBox="0 0 {_WIDTH} {_HIGH}" style="max-width:{_WIDTH}px;width:100%">'
+        f'<svg role="img" aria-label="{words}" viewBox="0 0 {_PLOT_WIDTH} {_HIGH}" '
+        f'style="max-width:{_PLOT_WIDTH}px;width:100%">'
         f'{labels}<path d="{"".join(steps)}" fill="none" stroke="#0072b2" stroke-width="2"/>'
-        f'<text x="{_WIDTH - 10}" y="{_HIGH - 5}" text-anchor="end" {text}>{format_seconds(end)} of search; '
+        f'<text x="{_PLOT_WIDTH - 10}" y="{_HIGH - 5}" text-anchor="end" {text}>{format_seconds(end)} of search; '
         f"dashed: at first, and the bound that no plan can beat</text></svg>"
     )
 
@@ -449,7 +451,7 @@ STEP_SECONDS = 0.25
 _GONE = {
     "text/html": '<span class="jmars-gone"></span>',
     "text/plain": "",
-}  # labextension/style/lab.css gives it no room
+}  # labextension/style/lab.css hides the output
 
 
 def wait_with_bar(done: threading.Event, timeout: float | None, describe: Callable[[], Mapping[str, Any]]) -> bool:

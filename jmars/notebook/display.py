@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from jmars.client.job import Job
 
 _LAST_FRAME = 3.0  # seconds that a cell waits for its last picture
-_ADVICE = 0.2  # seconds for simulations while a long job runs
+_ADVICE_SECONDS = 0.2  # seconds for simulations while a long job runs
 _KEPT = 8  # views of ended cells whose widgets stay open
 _ended: deque[JobView] = deque()
 
@@ -98,7 +98,7 @@ class TextDisplay:
 
     def follow(self, job: Job) -> None:
         """Adds `job` to the line."""
-        before = [one for one in self._jobs if one[0]() is not job]  # a resubmitted job has another id
+        before = [one for one in self._jobs if one[0]() is not job]  # a resubmitted job has a new id
         self._jobs = [*before, (ref(job), job.id, job.name)]
 
     def explain(self, job: Job, error: str) -> None:
@@ -206,7 +206,7 @@ class WidgetDisplay:
         plan = None if known is None else known.plan()
         if plan is None or not plan.complete:
             return []
-        return [(f"{one.text}: {one.how}", one.share) for one in plan.advice(_ADVICE)]
+        return [(f"{one.text}: {one.how}", one.share) for one in plan.advice(_ADVICE_SECONDS)]
 
     def _detach(self) -> None:
         self._cell.detached = True
@@ -258,7 +258,7 @@ def choose_display(cell: RunningCell) -> CellDisplay:
     return WidgetDisplay(cell)
 
 
-_FIRST = 3.0  # seconds that the cell waits for the first frame
+_FIRST_FRAME_SECONDS = 3.0  # seconds that the cell waits for the first frame
 
 
 def show_job(job: Job) -> None:

@@ -11,9 +11,8 @@ reloaded page and a slider all wait until the cell ends. This file works around 
 - `serve_control`: our own request type on the control channel, which has a thread of its own since ipykernel 6;
 - `run_coroutine`: top-level `await` inside a cell that runs within the kernel's running loop.
 
-Every private name is looked up with a guard. `missing()` names the guards that failed, and the view then says
-"use the Stop button". Tested on ipykernel 6.31, 7.3 and 7.4 by tests/notebook/test_kernel_access.py.
-
+Every private name is looked up with a guard. `missing()` names the guards that failed, and the view then says "use the
+Stop button". Tested on ipykernel 6.31, 7.3 and 7.4 by tests/notebook/test_kernel_access.py.
 Source: ipykernel 6.31 and 7.x `kernelbase.py`, `comm/comm.py`, `subshell_manager.py`; `jupyter-ui-poll` for the idea.
 """
 
@@ -36,7 +35,7 @@ from IPython.core.getipython import get_ipython
 # Requests that the main thread may answer while it waits: none runs user code, except a widget's own callbacks.
 SERVED = frozenset({"comm_open", "comm_msg", "comm_close", "comm_info_request", "kernel_info_request"})
 CONTROL_REQUEST = "jmars_request"
-_SENDER_ENDS = 0.1  # seconds in which a thread ends
+_SENDER_ENDS = 0.1  # seconds for a thread to end
 
 
 def current_kernel() -> Any | None:
@@ -77,7 +76,7 @@ class Pump:
                 reply = manager.get_subshell_to_shell_channel_socket(None)
                 put_back = partial(kernel.io_loop.add_callback, kernel.shell_main, None)
 
-            else:  # ipykernel 6: the main thread reads it
+            else:  # ipykernel 6: the main thread reads the socket
                 socket, reply = kernel.shell_stream.socket, kernel.shell_stream
                 put_back = partial(kernel.schedule_dispatch, kernel.dispatch_shell)
             used = ("shell_handlers", "session", "set_parent", "get_parent", "_publish_status")
@@ -119,9 +118,9 @@ class Pump:
             if inspect.iscoroutine(answer):
                 _finish(answer)
             kernel._publish_status("idle", "shell")
-            if hasattr(self._reply, "flush"):  # ipykernel 6: a stream that sends when the loop runs, which it does not
+            if hasattr(self._reply, "flush"):  # ipykernel 6: the stream sends in the event loop, which does not run now
                 self._reply.flush(zmq.POLLOUT)
-        except Exception:  # one bad request must not end the user's cell
+        except Exception:  # a bad request must not end the user's cell
             kernel.log.exception("jmars: %s failed while a cell was waiting", kind)
         finally:
             kernel.set_parent(ident, parent, channel="shell")
@@ -175,7 +174,7 @@ def stays_busy() -> Iterator[None]:
     try:
         yield
     finally:
-        with lock:  # no "busy" of another thread follows the cell's own "idle"
+        with lock:  # "busy" from another thread must not follow the cell's own "idle"
             running = False
         if before is None:
             del kernel._publish_status
@@ -212,7 +211,7 @@ class HeldOutputs:
 
     def __init__(self) -> None:
         self._held: list[tuple[Any, dict[str, Any]]] | None = []  # None once released; of the thread that sends
-        self._lock = threading.Lock()  # one release at a time
+        self._lock = threading.Lock()  # serialises releases
         self._process = os.getpid()
         thread: Any = getattr(current_kernel(), "iopub_thread", None)
         self._send: Any = getattr(thread, "send_multipart", None)

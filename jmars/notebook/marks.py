@@ -19,7 +19,7 @@ from jmars.notebook.view import MAX_DRAWN, MAX_MARKS
 NOTABLE = (S.FREED, S.FINISHED, S.SPILLED, S.CANCELLED, S.UNSCHEDULED, S.READY, S.RUNNING, S.CANCELLING, S.FATAL)
 _TELLS = np.argsort(NOTABLE).astype(np.uint16)  # place of each state in that order
 
-Told = NDArray[np.uint16]  # an operand's state by its place in NOTABLE, and its worker, in one number
+Told = NDArray[np.uint16]  # state of an operand (index in NOTABLE) and its worker, packed into a number
 
 
 def notable(states: NDArray[np.integer[Any]], workers: NDArray[np.integer[Any]]) -> Told:

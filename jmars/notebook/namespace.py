@@ -177,7 +177,7 @@ class Namespace:
         if not _is_container(value) or len(value) > _SHORT:
             return value
         if id(value) in done:
-            return done[id(value)][1]  # a tuple under two names stays one tuple
+            return done[id(value)][1]  # a tuple under two names stays the same tuple
         if _is_plain(value) and (type(value) is not dict or _is_plain(value.values())):
             return value
         done[id(value)] = value, value
@@ -278,7 +278,7 @@ def found_in(values: Iterable[Any]) -> tuple[list[Tensor], list[Composite]]:
     composites: dict[int, Composite] = {}
     todo = list(values)
     seen: set[int] = set()
-    for value in todo:  # grows while it is read
+    for value in todo:  # grows during the loop
         if id(value) in seen:
             continue
         seen.add(id(value))
@@ -297,7 +297,7 @@ def found_in(values: Iterable[Any]) -> tuple[list[Tensor], list[Composite]]:
 def compute_displayed_values(shell: InteractiveShell) -> Iterator[None]:
     """Within the block, computes tensors before IPython displays them."""
     formatter: Any = shell.display_formatter
-    before = vars(formatter).get("format")  # the hook of an outer cell, if this cell runs inside another cell
+    before = vars(formatter).get("format")  # hook of the enclosing cell, if this cell runs inside another cell
     own = formatter.format
 
     def format(obj: Any, *args: Any, **kwargs: Any) -> Any:

@@ -23,11 +23,11 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.numpy_modules import NumPyModule, import_name
 from jmars.tensor.ops.map_blocks import in_block
 
-# Modules that turn lazy in a cell, also where an ordinary cell imported them; of numpy.polynomial jmars has one class.
+# Modules that turn lazy in a cell, also if an ordinary cell imported them; of numpy.polynomial only a single class.
 _SEARCHED = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random", "numpy.ma", "numpy.strings", "numpy.char")
 
 imported_names: dict[int, tuple[Any, Any]] = {}  # by id: a value that the cell imported, and NumPy's own value
-_running = 0  # number of cells that run now; a cell may run another cell
+_running = 0  # number of running cells; a cell may run another cell
 
 
 @contextmanager
@@ -101,9 +101,9 @@ def raising_stub(path: str) -> Callable[..., Any]:
 
     def refuse(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        return __getattr__(path)(*args, **kwargs)  # NumPy's own in blocks, to which it may have travelled
+        return __getattr__(path)(*args, **kwargs)  # inside blocks: NumPy's own function
 
-    refuse.__name__ = path  # not the qualified one: pickle would look it up here
+    refuse.__name__ = path  # not the qualified name: pickle would look `refuse` up in this module
     return refuse
 
 
@@ -191,7 +191,7 @@ def bound_imports(imports: tuple[Import, ...], names: Mapping[str, Any]) -> dict
         for single in each:
             try:
                 value = single.bound(names[single.name]) if single.name in names else None
-            except Exception:  # the name is not there, or the module's own `__getattr__` fails: it was not imported
+            except Exception:  # the name is missing, or the module's `__getattr__` fails: not imported
                 continue
             if value is not None:
                 bound[single.name] = value

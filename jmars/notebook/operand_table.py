@@ -92,7 +92,7 @@ class OperandTable:
         sizes = [len(one) // 4 for one in packed]
         ids = np.frombuffer(b"".join(packed), "<u4").astype(np.int64)
         states, workers, times = (np.repeat(np.array(column), sizes) for column in columns)
-        known = (ids < self.n_after) & (states >= 0) & (states < N_STATES)  # others are from a newer cluster
+        known = (ids < self.n_after) & (states >= 0) & (states < N_STATES)  # unknown states come from a newer cluster
         if not known.all():
             ids, states, workers, times = ids[known], states[known], workers[known], times[known]
         placed, began = workers >= 0, states == OperandState.RUNNING
@@ -133,7 +133,7 @@ class OperandTable:
     @property
     def stage_counts(self) -> NDArray[np.int64]:
         """Operands before fusion by row of stages and state."""
-        rows = self.bucket if len(self.bucket) else np.zeros(1, np.int16)  # a graph without stages has one row
+        rows = self.bucket if len(self.bucket) else np.zeros(1, np.int16)  # a graph without stages has a single row
         return summed(self.tensor_counts, rows, _rows(rows))
 
     @property
@@ -280,7 +280,7 @@ class OperandTable:
     def _stage_rows(self) -> list[StageRow]:
         stages, rows = self.data["stages"], []
         first = np.unique(self.bucket, return_index=True)[1]
-        names = self._stage_names()[: len(first)]  # a graph without stages has one row all the same
+        names = self._stage_names()[: len(first)]  # a graph without stages has a single row all the same
         for name, at, n in zip(names, first, self.stage_counts.sum(1).tolist()):
             _, file, line, text = stages[at][:4]
             rows.append(StageRow(name=name, file=plain_text(file), line=int(line or 0), text=plain_text(text), n=n))

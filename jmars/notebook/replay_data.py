@@ -22,10 +22,10 @@ from jmars.notebook.operand_table import N_STATES, OperandTable
 from jmars.notebook.run_state import RunState
 from jmars.notebook.view import TRAITS, as_text
 
-KEYS = 240  # keyframes of what changes all the time: time lines, memory
-_FORCED = 400  # keyframes of rarer events, which are kept at once
+KEYS = 240  # keyframes of steady changes: time lines, memory
+_FORCED = 400  # keyframes of rare events, kept at once
 _AFTER = 0.5  # seconds after the end of the job that are shown
-_FOLDED = ("operand_states", "operand_workers", "operand_marks", "stages")  # what the page folds
+_FOLDED = ("operand_states", "operand_workers", "operand_marks", "stages")  # traits that the page folds
 _STEADY = (OPERANDS_MOVED, OPERANDS_TIMED, MEMORY_CHANGED, EXPECTED)
 
 
@@ -100,7 +100,7 @@ class _Tape:
         at = max(time - self.first, self.times[-1] if self.times else 0.0)
         if (
             self.times and at > self.times[-1] >= self._kept + self.step
-        ):  # the newest moment is the last one at its time
+        ):  # the newest moment is the last moment at its time
             self._key(moment - 1, self.times[-1])
         self.times.append(at)
         self.kind.append(self.kinds.setdefault(kind, len(self.kinds)))

@@ -10,7 +10,7 @@ from typing import Any
 
 STATIC = Path(__file__).parent / "static"  # written by `npm run build:widget` in labextension/
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
-# JupyterLab's colours, which the view takes
+# JupyterLab's colour variables, used by the view
 _STYLE = """
 html { background: #fff; color-scheme: light; }
 html[data-theme='dark'] { --jp-ui-font-color1: #eee; --jp-ui-font-color2: #bbb; --jp-layout-color1: #212121;

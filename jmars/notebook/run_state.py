@@ -52,13 +52,13 @@ from jmars.notebook.view import (
     plain_text,
 )
 
-# what follows from operands' states
+# traits that depend on operands' states
 OPERANDS = ("snap", "operand_states", "operand_workers", "stages", "line_costs", "workers", "lanes")
 _MARKED = (*OPERANDS, "operand_marks")
-TIMES = ("lanes", "line_costs", "operand_seconds", "backends")  # what follows from operands' times
+TIMES = ("lanes", "line_costs", "operand_seconds", "backends")  # traits that depend on operands' times
 
 _DONE = (OperandState.FINISHED, OperandState.FREED, OperandState.SPILLED)
-_KNOWN = 0.2  # share of the operands after which the time left is within twice the truth
+_KNOWN = 0.2  # share of finished operands from which the estimated time left is within a factor of two
 _LEFT = (OperandState.UNSCHEDULED, OperandState.READY, OperandState.RUNNING, OperandState.CANCELLING)
 
 
@@ -79,7 +79,7 @@ class JobRun:
     seq: int = 0  # number of the job's newest folded event
     first_seq: int = 0  # number of the job's first event
     n: int = 0  # operands after fusion of all stages so far, 0 before the graph is built
-    table: OperandTable | None = None  # the graph of its newest stage; None before it is built, and when it is dropped
+    table: OperandTable | None = None  # graph of the newest stage; None before it is built and after it is dropped
     stage: int = 0  # number of that stage
     earlier: list[int] = field(default_factory=lambda: [0] * len(STATE_NAMES))  # operands of earlier stages, by state
     plan: PlanState = field(default_factory=PlanState)
@@ -280,10 +280,10 @@ class JobSums:
 
 _MAX_PARTS = 50  # jobs of a cell that are listed, the newest
 _GRAPHS = 20  # earlier jobs of a cell whose graphs are kept
-_GRAPH_OPERANDS = 20_000  # operands of these together at most, before fusion and after
-_LATE = 0.1  # seconds after the end of a job in which its last transfers are told
+_GRAPH_OPERANDS = 20_000  # most operands of the kept graphs together, before and after fusion
+_LATE_SECONDS = 0.1  # seconds after the end of a job in which its last transfers are reported
 _GRAPH_TEXT = 150_000  # characters of their graphs as JSON that are sent and saved at most
-_BOUNDS = (JOB_SUBMITTED, JOB_MOVED, GRAPH_BUILT)  # before these, times that were noted are folded
+_BOUNDS = (JOB_SUBMITTED, JOB_MOVED, GRAPH_BUILT)  # events before which the noted times are folded
 
 
 @dataclass
@@ -316,7 +316,7 @@ class RunState:
     cell: CellFacts = field(default_factory=CellFacts)  # empty in the side bar
     jobs: list[JobRun] = field(default_factory=list)  # the newest _MAX_PARTS
     lines: LineState = field(init=False)
-    past: JobSums = field(default_factory=JobSums)  # of all jobs before the newest one
+    past: JobSums = field(default_factory=JobSums)  # sums over all jobs before the newest job
     submitted: float | None = None  # time of the first submission
     workers: WorkerState = field(default_factory=WorkerState)
     hosts: HostState = field(default_factory=HostState)
@@ -412,7 +412,7 @@ class RunState:
     def fold(self, events: Iterable[Event]) -> None:
         """Takes events in the order of the log; events of other jobs, and events already folded, have no effect."""
         run = self.job
-        changed: Counter[tuple[str, ...]] = Counter()  # by events of operands, which are most and change the same
+        changed: Counter[tuple[str, ...]] = Counter()  # revisions by traits: operands' events are frequent
         for seq, time, kind, job, data in events:
             owner = self if not job else run if run is not None and job == run.id else None
             if owner is None or seq <= owner.seq:
@@ -481,7 +481,7 @@ class RunState:
         elif run.state == JobState.FAILED and self.cell.caught(run.ended):
             state, error = str(JobState.SUCCEEDED), None
         elif run.state == self.cell.outcome == JobState.FAILED:
-            error = None  # the traceback below the view tells it
+            error = None  # shown by the traceback below the view
         sums = self.past.plus(run) if self.jobs else self.past
         last = now if self.live else max(run.ended or 0.0, self.cell.ended or 0.0) or now
         eta = run.eta(now)
@@ -542,7 +542,7 @@ class RunState:
         for trait in traits:
             self.revision[trait] += times
 
-    # one method per kind of event
+    # a method for each kind of event
 
     def _job_submitted(self, time: float, data: dict[str, Any]) -> None:
         assert self.job is not None
@@ -608,7 +608,7 @@ class RunState:
 
     def _chunks_moved(self, time: float, data: dict[str, Any]) -> None:
         first, ended = self.first, self.job.ended if self.job is not None else None
-        if first is not None and time >= first and (self.live or (ended is not None and time - ended < _LATE)):
+        if first is not None and time >= first and (self.live or (ended is not None and time - ended < _LATE_SECONDS)):
             self.hosts.arrived(data, time - first)
             self._changed("hosts")
 

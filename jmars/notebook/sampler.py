@@ -31,13 +31,13 @@ Frame = dict[str, Any]  # some fields of Picture
 
 FRAME_LIMIT = 32 * 1024  # bytes of a frame without its graphs
 _FAST, _MEDIUM, _LARGE, _SLOW = 0.1, 0.25, 0.4, 1.0  # seconds between frames
-_FIRST = 0.25  # seconds of a cell without a job before it is shown
+_REVEAL_SECONDS = 0.25  # seconds before a cell without a job is shown
 _LOOK = 0.05  # seconds between two looks at the line of the cell
-_TICK = 1.0  # seconds after which the elapsed time is updated without an event
+_TICK = 1.0  # seconds between updates of the elapsed time without events
 _NEVER = -math.inf
-_LONG = 10.0  # seconds after which advice is computed for a job, of whose time it takes a fiftieth
-_PER_OPERAND = 2.5e-3  # of those seconds for each operand: the graph is planned once more for advice
-_LATE = 1.0  # seconds that the last picture waits for advice
+_LONG = 10.0  # seconds of a job before advice is computed; advice takes a fiftieth of the job's time
+_PER_OPERAND = 2.5e-3  # seconds of the job per operand before advice, which plans the graph again
+_ADVICE_WAIT_SECONDS = 1.0  # seconds that the last picture waits for advice
 _READS = 200  # parts of the log read at most between two frames to reach the newest job
 _REST = {
     "stages": 0.3,
@@ -51,7 +51,7 @@ _REST = {
     "lanes": 0.5,
     "earlier": 5.0,
 }  # seconds between two updates of tables and curves
-_RATE = 16e3  # bytes a second of each of these: larger ones come less often
+_RATE = 16e3  # bytes a second of each table or curve: a larger table is updated less often
 
 
 @dataclass
@@ -76,7 +76,7 @@ class FrameRate:
     last_answer: float | None = None
     delay: float = 0.0  # seconds that the newest answer took
     hidden: bool = False
-    out: dict[int, float] = field(default_factory=dict)  # number of a frame: when it was sent
+    out: dict[int, float] = field(default_factory=dict)  # number of a frame: time when it was sent
 
     def sent(self, number: int, now: float) -> None:
         """Notes that frame `number` was sent."""
@@ -135,7 +135,7 @@ class FrameBuilder:
             taken = 0 if name in ("graph", "earlier", "code") else _size(value)
             size += taken
             if size > FRAME_LIMIT and frame and not last:
-                break  # comes with the next frame, where it is the oldest
+                break  # sent first in the next frame, as the oldest
             frame[name] = value
             self.revision[name], self.at[name] = run.revision[name], now
             if name in _REST:
@@ -271,7 +271,7 @@ class Sampler:
     def _work(self) -> None:
         """Reads, folds and shows until the run has ended."""
         try:
-            self._rest(_FIRST)
+            self._rest(_REVEAL_SECONDS)
             with self._lock:
                 if not (self.run.live or self.run.job or self._next):
                     return  # a cell of milliseconds without a job shows no view
@@ -284,7 +284,7 @@ class Sampler:
                     interval = self._rate.interval(time.monotonic(), large)
                 self._rest(interval)
             for asking in self._advised.values():
-                asking.join(_LATE)
+                asking.join(_ADVICE_WAIT_SECONDS)
             if self._on_end is not None:
                 self._on_end(self.picture())
         finally:

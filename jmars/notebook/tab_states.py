@@ -137,8 +137,8 @@ class MemoryState:
 
 
 _TRIED = 12  # plans that are listed
-_ADVICE = 6
-_REFUSED = 6  # programs that GPUs could not run, which are listed
+_MAX_ADVICE = 6
+_REFUSED = 6  # listed programs that GPUs could not run
 
 
 @dataclass
@@ -159,9 +159,9 @@ class PlanState:
     stage: int = 1  # number of the newest stage
     replans: int = 0  # times that the rest was planned anew during the run
     why: str = ""  # reason of the last such time
-    refused: list[str] = field(default_factory=list)  # what GPUs could not run, and why
+    refused: list[str] = field(default_factory=list)  # programs that GPUs could not run, with the reason
     measured: Mapping[str, Any] | None = None
-    advice: list[tuple[str, float]] = field(default_factory=list)  # text, and share of the time that it saves
+    advice: list[tuple[str, float]] = field(default_factory=list)  # text, and share of the time that the advice saves
 
     def built(self, data: Mapping[str, Any]) -> None:
         """Notes that a stage begins."""
@@ -214,7 +214,7 @@ class PlanState:
             replans=self.replans,
             why=self.why,
             refused=list(self.refused),
-            advice=told[:_ADVICE],
+            advice=told[:_MAX_ADVICE],
         )
 
 
@@ -267,7 +267,7 @@ def _number(value: Any) -> float:
     return number if 0 <= number < 1e18 else 0.0
 
 
-MOST = 320  # pieces of all lanes together that are shown
+MAX_PIECES = 320  # pieces of all lanes together that are shown
 _NAMES = 60  # different labels at most
 _PENDING = 5_000  # operands that are noted before they are merged into the lanes
 
@@ -327,7 +327,7 @@ class LaneState:
     {'begin': 3.5, 'n': 2, 'label': 2}
     """
 
-    parts: dict[int, list[_Pieces]] = field(default_factory=dict)  # by worker: merged pieces, and what came since
+    parts: dict[int, list[_Pieces]] = field(default_factory=dict)  # by worker: merged pieces, and newer pieces
     most: dict[int, int] = field(default_factory=dict)  # by worker: operands that a piece of its lane may hold
     _pending: int = 0
 
@@ -360,7 +360,7 @@ class LaneState:
 
     def _merge(self) -> None:
         """Merges what came into the lanes, and neighbours where there are too many pieces."""
-        room = max(8, MOST // max(1, len(self.parts)))
+        room = max(8, MAX_PIECES // max(1, len(self.parts)))
         for worker, parts in self.parts.items():
             pieces = _Pieces.of(parts) if len(parts) > 1 else parts[0]
             n = int(pieces.n.sum())
@@ -389,7 +389,7 @@ class LaneState:
             for label in chain(pieces.label if pieces else (), (alike,)):
                 if len(labels) < _NAMES:
                     labels.setdefault(label, len(labels))
-            begin = max(begin, pieces.end[-1] if pieces else 0.0)  # a worker calculates one operand at a time
+            begin = max(begin, pieces.end[-1] if pieces else 0.0)  # a worker computes a single operand at a time
             now = OpenPiece(begin=round(float(begin), 4), n=n, label=labels.get(alike, 0)) if n else None
             lanes.append(_lane(number, pieces, labels, sets, now))
         return Lanes(labels=list(labels), lines=[_rows(bits) for bits in sets], lanes=lanes)
@@ -418,7 +418,7 @@ def _rows(bits: bytes) -> list[int]:
     return np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8), bitorder="little")).tolist()
 
 
-_WIDTH = 6  # columns of costs: seconds in the four states of a worker, of these seconds of fused lines, bytes
+_COST_COLUMNS = 6  # columns of costs: seconds in the four states of a worker, seconds of fused lines among them, bytes
 _N_STATES = len(STATE_NAMES)
 
 
@@ -441,7 +441,7 @@ class LineState:
         self.code: list[CodeLine] = []
         self._cell = cell
         self._row: dict[tuple[str, int], int] = {}  # by file and line
-        self._costs = np.zeros((MOST_LINES, _WIDTH))
+        self._costs = np.zeros((MOST_LINES, _COST_COLUMNS))
         self._past = np.zeros((MOST_LINES, _N_STATES), np.int64)  # operands of earlier stages and jobs by state
         self._table: OperandTable | None = None
         self._bits: NDArray[np.uint64] = np.zeros((1, 1), np.uint64)  # see `lines_of`; the last row is of no operand
@@ -488,7 +488,7 @@ class LineState:
         for column, each in enumerate([*took, took[2:].sum(0) * self._mixed[ids]]):
             self._costs[:, column] += np.bincount(rows, np.repeat(each, size), MOST_LINES)
         made = self._last[ids] >= 0
-        self._costs[:, _WIDTH - 1] += np.bincount(self._last[ids][made], self._nbytes[ids][made], MOST_LINES)
+        self._costs[:, _COST_COLUMNS - 1] += np.bincount(self._last[ids][made], self._nbytes[ids][made], MOST_LINES)
 
     def lines_of(self, operands: NDArray[np.integer[Any]]) -> NDArray[np.uint64]:
         """Rows of the lines that made fused operands of the newest stage, as bits, shape (operands, words).
@@ -504,7 +504,7 @@ class LineState:
         return np.column_stack([self._costs, self._past + self._now()])[:n].astype("<f4")
 
     def _now(self) -> NDArray[np.int64]:
-        """Operands before fusion of the newest stage, by line and state; shape (MOST, states)."""
+        """Operands before fusion of the newest stage, by line and state; shape (MOST_LINES, states)."""
         if self._table is None:
             return np.zeros((MOST_LINES, _N_STATES), np.int64)
         return summed(self._table.tensor_counts, self._of_tensor, MOST_LINES)
@@ -719,7 +719,7 @@ class WorkerState:
         return len(last)
 
 
-MOST_LINES = 400  # lines of a cell whose costs are told
+MOST_LINES = 400  # lines of a cell whose costs are sent
 
 
 @dataclass
@@ -746,7 +746,7 @@ class CellFacts:
     line: int = 0  # that runs now, from 1; 0 before and after the cell's Python
     ended: float | None = None
     outcome: JobState = JobState.PREPARING
-    file: str = ""  # as tracebacks name it
+    file: str = ""  # name of the cell's file in tracebacks
     text: Sequence[str] = ()  # its lines
     started: tuple[int, float] = (0, 0.0)  # workers of the cluster that the cell started, and seconds of that
     kernel: dict[int, float] = field(default_factory=dict)  # seconds of Python in the kernel, by line

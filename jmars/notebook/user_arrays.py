@@ -25,7 +25,7 @@ from jmars.tensor.ops.setitem import SetSlice
 from jmars.tensor.tensor import Tensor, as_tensor
 
 Array = np.ndarray[Any, Any]
-MOST_WRITES = 1000  # writes of a cell to slices of an array that are written back one by one
+MOST_WRITES = 1000  # writes of a cell to slices of an array that are written back singly
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class UserArrays:
         assert isinstance(leaf, FromArray)
         buffer.writeable = array.flags.writeable
         ours = Tensor.at(buffer)
-        buffer.share(ours)  # so that the buffer stays whole, whatever handles the cell drops or gives another shape
+        buffer.share(ours)  # keeps the buffer whole if the cell drops or reshapes all handles
         self._own[id(buffer)] = _Entered(array, ours, tensor.data, leaf, name)
         return tensor
 
@@ -251,7 +251,7 @@ def _groups(arrays: Sequence[Array]) -> Iterator[list[Array]]:
     left = list(arrays)
     while left:
         group = [left.pop()]
-        for one in group:  # grows while it is read
+        for one in group:  # grows during the loop
             near = [other for other in left if root_of(one) is root_of(other) or shares_memory(one, other)]
             group += near
             left = [other for other in left if not any(other is found for found in near)]
@@ -331,7 +331,7 @@ def _put(one: _EnteredMasked, data: Any, mask: Any = None) -> None:
     if mask is not None and array.mask is np.ma.nomask:
         array.mask = mask
     elif mask is not None:
-        np.copyto(array.mask, mask)  # a view, so views of the array see it
+        np.copyto(array.mask, mask)  # into the mask's own memory, so that views of the array change too
     if fill != one.state[2]:
         array.fill_value = fill
     if hard != one.state[3]:
@@ -349,7 +349,7 @@ def has_mask(value: Any) -> bool:
 
 def _masked(value: Any, line: SourceLine | None) -> Composite:
     """Makes a masked tensor of a user's masked array."""
-    masked = mt.ma.array  # imported here with numpy.ma, which NumPy, too, imports where it is used
+    masked = mt.ma.array  # imports numpy.ma on first use, as NumPy does
     data = as_tensor(value.data, line=line)
     made: Composite = masked(data, mask=value.mask, fill_value=value.fill_value, hard_mask=value.hardmask)
     return made

@@ -16,7 +16,7 @@ from jmars.model.status import STATE_NAMES, JobState
 from jmars.model.timing import STATES as WORKER_STATES
 
 MIME_TYPE = "application/vnd.jmars.job.v1+json"
-MAX_DRAWN = 1500  # operands before fusion that are drawn one by one; above, one box per stage
+MAX_DRAWN = 1500  # operands before fusion that are drawn singly; a larger graph has a box per stage
 MAX_BOXES = 300  # boxes of an aggregated graph, and rows of the table of operands
 MAX_MARKS = 3000  # marks that all boxes of an aggregated graph open to, before fusion or after
 
@@ -32,7 +32,7 @@ class JobPart(TypedDict):
     state: str
     n: int  # operands after fusion
     elapsed: float  # seconds
-    spilled: int  # bytes, once it has ended
+    spilled: int  # bytes; 0 while the job runs
 
 
 class Totals(TypedDict):
@@ -45,26 +45,26 @@ class Totals(TypedDict):
 class Snap(TypedDict):
     """The header's data."""
 
-    state: str  # of the job, or of the cell while it goes on
+    state: str  # of the job, or of the cell while it continues
     name: str
-    job: str  # the newest job, which Cancel cancels
+    job: str  # newest job, which Cancel cancels
     n: int  # operands after fusion of all jobs of the cell so far
     counts: list[int]  # operands by state; they sum to n
     totals: Totals
     elapsed: float  # seconds since the cell began, or since the first job was submitted
-    started: float  # seconds of these in which the cluster was started; 0 where it was there
+    started: float  # seconds of `elapsed` spent to start the cluster; 0 if the cluster was there
     n_started: int  # workers of a cluster that the cell started
-    peak: int  # bytes, most memory of all processes since then; 0 where it was not measured
+    peak: int  # peak bytes of all processes since the start; 0 if not measured
     eta: float | None  # seconds that the newest job may still need; None before a fifth of it is done
     error: str | None
     why: str  # reason why no operand has moved for some seconds; "" while operands move
     calm: bool  # the reason is no fault: no help is needed
-    live: bool  # a job runs, or another job may follow
+    live: bool  # a job runs, or a further job may follow
     attached: bool  # a cell waits for the job
     view: str  # "full", "line", or "": open while jobs run longer than two seconds, else a line
     line: int  # of the cell, that runs now; 0 before and after its Python
     lines: int  # of the cell
-    parts: list[JobPart]  # the newest jobs of the cell, the newest one last
+    parts: list[JobPart]  # newest jobs of the cell, oldest first
     seq: int  # number of the newest event folded in
 
 
@@ -82,7 +82,7 @@ class CodeLine(TypedDict):
     """A line of the cell, or a line elsewhere that made operands of it."""
 
     file: str
-    where: str  # name of another cell or file; "" for the cell itself
+    where: str  # name of the other cell or file; "" for the cell itself
     line: int  # from 1; 0 where unknown
     text: str
 
@@ -194,7 +194,7 @@ class OpenPiece(TypedDict):
     """Operands that a worker has not ended yet: a piece that grows until now."""
 
     begin: float  # seconds since the first job was submitted: taken by the worker, and the operand before has ended
-    n: int  # operands; the worker calculates one at a time
+    n: int  # operands; the worker computes them in turn
     label: int  # row in `labels`; 0 for different operands
 
 
@@ -242,14 +242,14 @@ class PlanPart(TypedDict):
     """Predicted costs of the newest job beside measured costs."""
 
     predicted: RunCosts | None  # all stages so far together
-    measured: RunCosts | None  # once it has ended
+    measured: RunCosts | None  # None while the job runs
     lower_bound: float  # seconds that no plan can beat
     chosen: str  # the plan of the newest stage
     tried: list[TriedPlan]  # for the newest stage, the best first
     stage: int  # number of the newest stage, from 1
-    replans: int  # times that the rest was planned anew while it ran
+    replans: int  # times that the rest was planned again during the run
     why: str  # reason of the last such time
-    refused: list[str]  # what GPUs could not run, so that cores ran it, and why
+    refused: list[str]  # programs that GPUs could not run and cores ran, with the reason
     advice: list[str]
 
 
@@ -278,19 +278,19 @@ class Picture(TypedDict):
     operand_workers: bytes  # uint8 per box in `after`: worker + 1, 0 none; empty when aggregated
     operand_marks: bytes  # of `graph.marks`: uint8 state each, then uint8 worker + 1 each; empty unless aggregated
     operand_seconds: bytes  # float32 little-endian per box in `after`: measured, of ended operands; a sum if aggregated
-    backends: list[str]  # what ran the operands of each of `graph.kinds`; "" where none has ended
+    backends: list[str]  # back end of the operands of each of `graph.kinds`; "" before the first has ended
     stages: list[list[int]]  # operands before fusion by state, per row of `graph.stages`
     code: list[CodeLine]
     line_costs: (
-        bytes  # float32 x 15 per row of `code`: seconds in each state of a worker, of these fused, bytes, operands
+        bytes  # float32 x 15 per row of `code`: seconds in each state of a worker, fused seconds, bytes, operands
     )
     kernel: list[float]  # seconds of Python in the kernel by line of the cell, without waiting for jobs; or empty
     workers: list[WorkerRow]
-    hosts: list[HostHeading]  # by number; empty for a cluster that is not one of several hosts
+    hosts: list[HostHeading]  # by number; empty for a cluster on a single host
     series: Series
     lanes: Lanes | None
     plan: PlanPart | None
-    earlier: list[EarlierJob]  # earlier jobs of the cell whose graphs are kept, the newest first
+    earlier: list[EarlierJob]  # earlier jobs of the cell whose graphs are kept, newest first
 
 
 TRAITS: tuple[str, ...] = tuple(get_type_hints(Picture))

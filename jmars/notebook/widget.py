@@ -113,7 +113,7 @@ class JobView(anywidget.AnyWidget):
     plan: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
     earlier: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
     output: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)  # the cell's message and the view's display id
-    frame = traitlets.Int(0).tag(sync=True)  # number of the newest frame, which the page answers with
+    frame = traitlets.Int(0).tag(sync=True)  # number of the newest frame; the page sends it back
 
     def __init__(
         self,

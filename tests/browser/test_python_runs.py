@@ -70,7 +70,7 @@ def test_a_page_without_a_control_channel_names_the_stop_button(lab, lab_page):
 
 
 def test_the_view_splits_no_printed_line_and_a_cell_of_milliseconds_has_none(lab, lab_page):
-    late = "import jmars.notebook.sampler as sampler; sampler._FIRST = 60.0"  # in no case a view without a job
+    late = "import jmars.notebook.sampler as sampler; sampler._REVEAL_SECONDS = 60.0"  # in no case a view without a job
     lab.write("prints.ipynb", [f"{SETUP}\n{late}", PRINTS, "%%jmars\nprint('small')", "1"])
     with lab_page.opened("prints.ipynb", height=700) as notebook:
         notebook.run(0, wait=True)

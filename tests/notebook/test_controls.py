@@ -131,7 +131,7 @@ def test_a_cluster_is_stopped_only_after_a_second_click(panel_of) -> None:
 
 
 def test_a_panel_notices_that_its_cluster_is_gone(monkeypatch, panel_of) -> None:
-    monkeypatch.setattr(controls, "SECONDS", 0.01)
+    monkeypatch.setattr(controls, "POLL_SECONDS", 0.01)
     panel = panel_of(fake := Fake())
     fake.closed = True
     wait_for(lambda: panel.over)

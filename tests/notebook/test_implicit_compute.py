@@ -40,7 +40,7 @@ def test_jobs_that_compute_something_do_not_count():
 def cluster(monkeypatch):
     """A notebook with a cluster of its own, which finds twenty values many and each job small."""
     monkeypatch.setattr(cell_engine, "MANY", 20)
-    monkeypatch.setattr(cell_engine, "SMALL", 1e6)
+    monkeypatch.setattr(cell_engine, "SHORT_JOB_SECONDS", 1e6)
     with new_shell() as shell, config.using(display="none"):
         started = Notebook(shell)
         started("%load_ext jmars\nimport numpy as np\nx = np.arange(30)")

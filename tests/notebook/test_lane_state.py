@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from jmars.model.timing import spans
 from jmars.notebook.run_state import RunState
-from jmars.notebook.tab_states import MOST, LaneState
+from jmars.notebook.tab_states import MAX_PIECES, LaneState
 from tests.notebook.events_for_tests import Log, started, u32
 
 
@@ -44,7 +44,7 @@ def test_a_long_run_stays_small_and_its_shares_stay_true():
     for number in range(3_000):
         timed(log, [number % 4], number % 3, [10], [20], [700], [30], after=0.001)
     found = lanes_of(log)
-    assert sum(len(lane["begin"]) for lane in found["lanes"]) <= MOST
+    assert sum(len(lane["begin"]) for lane in found["lanes"]) <= MAX_PIECES
     assert len(json.dumps(found)) < 30_000
     for lane in found["lanes"]:
         assert sum(lane["n"]) == 1000

@@ -123,10 +123,12 @@ SHORT = {
 @pytest.fixture
 def _late_view(kernel):
     """A cell without a job is shown so late that it has ended before, however busy the machine is."""
-    kernel.run("import jmars.notebook.sampler as sampler; first, sampler._FIRST = sampler._FIRST, 60.0")
+    kernel.run(
+        "import jmars.notebook.sampler as sampler; first, sampler._REVEAL_SECONDS = sampler._REVEAL_SECONDS, 60.0"
+    )
     kernel.iopub.clear()
     yield
-    kernel.run("sampler._FIRST = first")
+    kernel.run("sampler._REVEAL_SECONDS = first")
 
 
 @pytest.mark.usefixtures("_late_view")

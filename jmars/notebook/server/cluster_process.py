@@ -34,7 +34,7 @@ def start(order: StartOrder) -> Cluster:
 def main() -> None:
     """Starts a cluster, and holds it until the standard input ends."""
     answers = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no answer
+    os.dup2(2, 1)  # standard output has the answers only: output of libraries goes to standard error
     order = StartOrder.read(json.loads(sys.stdin.readline()))
     try:
         cluster = start(order)

@@ -60,7 +60,7 @@ class ClusterFinder:
     def __init__(self) -> None:
         self._channels: dict[str, ActorChannel] = {}
         self._locks: dict[str, asyncio.Lock] = {}
-        self.histories: dict[str, ClusterHistory] = defaultdict(ClusterHistory)  # of clusters whose time line is shown
+        self.histories: dict[str, ClusterHistory] = defaultdict(ClusterHistory)  # of clusters with a visible time line
         self._stopped: dict[str, str] = {}  # by cluster: where the request came from
 
     def entries(self) -> list[Entry]:

@@ -55,7 +55,7 @@ STARTED = "jmars_started"  # key of the clusters that pages started
 _ID = r"([\w.-]{1,100})"
 _LARGEST_RUN = 32 * 2**20  # bytes of a file of a run that a page opens
 _SCALE = 120.0  # seconds for hosts that come or go
-_FAST, _SLOW = 0.25, 1.0  # seconds between frames while the job runs, and after
+_LIVE_SECONDS, _IDLE_SECONDS = 0.25, 1.0  # seconds between frames while the job runs, and after
 _NO_CLUSTER = 4404  # websocket close code: do not try again
 
 
@@ -125,7 +125,7 @@ class StopHandler(APIHandler):
         started: StartedClusters = self.settings[STARTED]
         stop = self.settings[FINDER].stop(cluster, "from the side bar of Jupyter")
         if cluster in started:
-            with suppress(JmarsError, OSError, KeyError):  # one that does not answer is ended by force
+            with suppress(JmarsError, OSError, KeyError):  # a cluster that does not answer is ended by force
                 await stop
             await started.stop(cluster)
         else:
@@ -261,7 +261,7 @@ class StreamHandler(WebSocketMixin, websocket.WebSocketHandler, JupyterHandler):
 
     _task: asyncio.Task[None] | None = None
     _stream: JobStream
-    _history: int | None = None  # number of the event up to which the page has the time line; None: it wants none
+    _history: int | None = None  # number of the newest event in the page's time line; None: no time line is shown
 
     async def prepare(self, *args: Any, **kwargs: Any) -> None:
         """Refuses users without login and requests from other sites, before the upgrade."""
@@ -311,7 +311,7 @@ class StreamHandler(WebSocketMixin, websocket.WebSocketHandler, JupyterHandler):
                     frame = (frame or {}) | await self._time_line(finder.histories[cluster], read)
                 if frame:
                     await self.write_message(json.dumps(frame))  # waits for a slow browser, which then misses frames
-                await asyncio.sleep(_FAST if stream.live else _SLOW)
+                await asyncio.sleep(_LIVE_SECONDS if stream.live else _IDLE_SECONDS)
         except (KeyError, JmarsError, OSError) as error:
             end = finder.end_of(cluster)
             if end is None:
@@ -384,8 +384,8 @@ async def kernel_rows(kernel_manager: Any, session_manager: Any) -> dict[int, Ke
     return found
 
 
-Reader = Callable[[int, str], Awaitable[tuple[Sequence[Any], int]]]  # of events after a number, of a job or of all
-AT_ONCE = 20  # reads of the log in one frame, so that a long log cannot hold up the server
+Reader = Callable[[int, str], Awaitable[tuple[Sequence[Any], int]]]  # events after a number, of a job or of all jobs
+AT_ONCE = 20  # reads of the log per frame, so that a long log does not block the server
 
 
 def job_row(job: Mapping[str, Any]) -> dict[str, Any]:

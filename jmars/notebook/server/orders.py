@@ -177,7 +177,7 @@ def _address(kind: str, text: str) -> str:
     return whole if kind == "dask" or "://" in text else text
 
 
-MOST = 16  # clusters at once
+MAX_CLUSTERS = 16  # clusters at once
 START_SECONDS = 120.0  # hosts by ssh and engines need longer than processes of this machine
 END_SECONDS = 10.0
 _COMMAND = (sys.executable, "-P", "-m", "jmars.notebook.server.cluster_process")
@@ -211,8 +211,8 @@ class StartedClusters:
         ClusterStartError
             If the cluster does not come up, or there are too many.
         """
-        if len(self._processes) + self._starting >= MOST:
-            raise ClusterStartError(f"{MOST} clusters were started here; stop one of them first")
+        if len(self._processes) + self._starting >= MAX_CLUSTERS:
+            raise ClusterStartError(f"{MAX_CLUSTERS} clusters were started here; stop one of them first")
         self._starting += 1
         try:
             pipe = asyncio.subprocess.PIPE
@@ -258,7 +258,7 @@ class StartedClusters:
             async with asyncio.timeout(END_SECONDS):
                 await process.wait()
         except TimeoutError:
-            process.kill()  # upon which the janitor of the cluster removes what is left
+            process.kill()  # the cluster's janitor then removes its remains
             await process.wait()
 
     async def forget(self, registered: Collection[str]) -> None:

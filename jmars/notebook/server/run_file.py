@@ -19,7 +19,7 @@ from jmars.notebook.replay import Replay
 from jmars.units import format_bytes
 
 MEMORY = 2**30  # bytes of data of the process
-SECONDS = 30  # of CPU; of the clock twice as many
+CPU_SECONDS = 30  # of CPU; of the clock twice as many
 REFUSED = 3  # exit status where the error is told
 
 _one = asyncio.Semaphore(1)
@@ -41,12 +41,12 @@ async def replay_of(data: bytes) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "run"
         path.write_bytes(data)
-        command = (sys.executable, "-P", "-m", "jmars.notebook.server.run_file", path, str(MEMORY), str(SECONDS))
+        command = (sys.executable, "-P", "-m", "jmars.notebook.server.run_file", path, str(MEMORY), str(CPU_SECONDS))
         pipe, env = asyncio.subprocess.PIPE, os.environ | {"OPENBLAS_NUM_THREADS": "1"}
         async with _one:
             process = await asyncio.create_subprocess_exec(*command, stdout=pipe, stderr=pipe, env=env)
             try:
-                found, error = await asyncio.wait_for(process.communicate(), 2 * SECONDS)
+                found, error = await asyncio.wait_for(process.communicate(), 2 * CPU_SECONDS)
             except TimeoutError:
                 found = error = b""
             finally:
@@ -57,7 +57,7 @@ async def replay_of(data: bytes) -> str:
             raise JmarsError(error.decode().replace(str(path), "the file"))
         if process.returncode or not found:
             raise JmarsError(
-                f"the file was not read with {format_bytes(MEMORY)} of memory in {SECONDS} s; so large a run is "
+                f"the file was not read with {format_bytes(MEMORY)} of memory in {CPU_SECONDS} s; so large a run is "
                 "shown in a notebook, by jmars.replay(path)"
             )
         return found.decode()

@@ -7,7 +7,7 @@ import json
 import numpy as np
 
 from jmars.notebook.server.discovery import ClusterHistory
-from jmars.notebook.tab_states import MOST
+from jmars.notebook.tab_states import MAX_PIECES
 
 
 def events_of(cells: int, each: int = 4, workers: int = 2):
@@ -46,7 +46,7 @@ def test_it_stays_small_over_five_hundred_cells_and_keeps_the_whole_time_and_all
     part = history.part()
     assert part is not None and part["jobs"] == 500 and part["operands"] == 4000
     lanes = part["lanes"]["lanes"]
-    assert sum(len(lane["begin"]) for lane in lanes) <= MOST and len(part["lanes"]["labels"]) <= 60
+    assert sum(len(lane["begin"]) for lane in lanes) <= MAX_PIECES and len(part["lanes"]["labels"]) <= 60
     assert lanes[0]["begin"][0] == 0.0 and lanes[0]["end"][-1] > 498
     assert abs(sum(took[2] for lane in lanes for took in lane["took"]) - 4000 * 0.05) < 0.1
     assert sizes[1] < 1.3 * sizes[0] < 60_000
