@@ -33,7 +33,7 @@ from jmars.tensor.tensor import Tensor
 
 NAME = re.compile(r"[A-Za-z_][\w.\-]{0,99}", re.ASCII)  # as a path has them
 _ITEM = re.compile(r"[0-9]{1,9}")
-_AS_TUPLE = ("axis", "axes", "shape", "size")  # arguments by name for which NumPy wants a tuple and JSON has a list
+_AS_TUPLE = ("axis", "axes", "shape", "size")  # named arguments that are lists in JSON and tuples in NumPy
 _FLOATS = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
@@ -43,9 +43,9 @@ class DocumentLimits:
 
     nodes: int = 10_000
     results: int = 1_000
-    depth: int = 30  # lists and objects within one another
-    chunks: int = 1_000_000  # of one tensor
-    size: int = 2**56  # bytes of one tensor
+    depth: int = 30  # levels of nested lists and objects
+    chunks: int = 1_000_000  # chunks of a tensor
+    size: int = 2**56  # bytes of a tensor
 
 
 LIMITS = DocumentLimits()
@@ -297,10 +297,10 @@ MODULES = set(
     """attributes chunks constants create decompositions fft getitem matrix_products quantiles reduction resize select
     setitem shape signal sort statistics ufuncs unique""".split()  # noqa: SIM905
 )
-_EXCLUDED = {  # of those modules
+_EXCLUDED = {  # functions of these modules that documents may not call
     "from_dlpack", "fromfunction", "piecewise",  # they take a function or an object
     "copyto", "put", "putmask", "place", "fill_diagonal", "put_along_axis",  # they write into an array
-    "asarray_chkfinite",  # it computes at once
+    "asarray_chkfinite",  # computes at once
     "array2string", "array_str", "array_repr", "shares_memory", "may_share_memory", "poly1d",  # they give no array
     "roll", "topk", "method.arange_datetimes",  # not allowed so far
     "method.pow", "method.cast_and_broadcast", "method.reduce",  # other names of power, or inner ones

@@ -46,9 +46,9 @@ from jmars.web.sessions import GraphResult, SessionStore, SubmittedGraph, Upload
 log = logging.getLogger("jmars.web")
 
 STATE = "web-sessions.db"  # in the cluster's private folder
-EARLY = 100  # reports kept of jobs whose graph is not recorded yet
-BUILDERS = 4  # documents built at the same time, at most one of each session
-QUEUE = 32  # documents being built or waiting to be built, whose texts are in memory
+EARLY = 100  # reports of jobs whose graph is not recorded yet
+BUILDERS = 4  # documents built at the same time; of a session, at most a single document
+QUEUE = 32  # documents in memory, being built or waiting
 
 
 class Gateway:
@@ -77,7 +77,7 @@ class Gateway:
         self._abandoned_jobs: set[str] = set()  # jobs of sessions that are closed
         self._building: defaultdict[str, asyncio.Lock] = defaultdict(
             asyncio.Lock
-        )  # one document of a session at a time
+        )  # builds a session's documents in turn
         self._builders = asyncio.Semaphore(BUILDERS)  # few in all: building holds the interpreter
         self._submitting = 0  # documents that are being submitted
         self._report_waiters: dict[str, asyncio.Future[dict[str, Any]]] = {}  # reports of jobs of our own
@@ -125,7 +125,7 @@ class Gateway:
                 made.temporary.remove(one.key)
                 one.borrowed = False
         try:
-            self.sessions.find(session.id)  # it may have been closed meanwhile
+            self.sessions.find(session.id)  # raises if the session was closed meanwhile
             self.sessions.add_graph(session, made, source, consumed)
         except BaseException:  # the client gets an error, so the graph must not run
             await self._abandon_job(made.id, kept)
@@ -328,7 +328,7 @@ class Gateway:
         elif job in self._abandoned_jobs:
             self._abandoned_jobs.discard(job)
             self.drop(report["results"])
-        else:  # possibly a job of ours whose `submit` has not been answered yet
+        else:  # possibly a job of ours whose `submit` has not returned yet
             self._early_reports[job] = report
             for old in list(self._early_reports)[:-EARLY]:
                 del self._early_reports[old]

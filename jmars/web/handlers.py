@@ -29,7 +29,7 @@ from jmars.web.problems import Problem, problem_from_exception
 
 log = logging.getLogger("jmars.web")
 LARGEST_DOCUMENT = 8 * 2**20  # bytes
-DRAIN_LIMIT = 256 * 2**20  # bytes of a body that is read though it is refused
+DRAIN_LIMIT = 256 * 2**20  # bytes of a refused body that are still read
 
 
 @web.stream_request_body
@@ -87,7 +87,7 @@ class BaseHandler(web.RequestHandler):
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         """Sends an error as JSON."""
         error = kwargs.get("exc_info", (None, None, None))[1]
-        if self.request.method not in self.SUPPORTED_METHODS:  # `prepare` is not called for these
+        if self.request.method not in self.SUPPORTED_METHODS:  # `prepare` is not called for such methods
             try:
                 self.check()
             except Problem as refusal:
@@ -255,7 +255,7 @@ class MetricsHandler(BaseHandler):
         self.finish(exposition(info, jobs, self.gateway.counts, len(self.gateway.sessions.known)))
 
 
-PIECE = 2_000  # tokens, some 2 ms of work
+PIECE_TOKENS = 2_000  # tokens, some 2 ms of work
 
 
 def _plain(value: Any) -> Any:
@@ -282,13 +282,13 @@ async def stream_json(value: Any) -> AsyncIterator[str]:
     ['{"chunks": [2, 1]}']
     """
     tokens = _ENCODER.iterencode(value)
-    while piece := "".join(islice(tokens, PIECE)):
+    while piece := "".join(islice(tokens, PIECE_TOKENS)):
         yield piece
         await asyncio.sleep(0)
 
 
 METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
-METRICS = {  # name: type and what it counts
+METRICS = {  # name: (type, help text)
     "jmars_workers": ("gauge", "Worker processes, by state."),
     "jmars_worker_restarts_total": ("counter", "Worker processes that were replaced."),
     "jmars_worker_operands_total": ("counter", "Operands that workers have finished."),

@@ -79,8 +79,8 @@ from jmars.tensor.tensor_graph import LinkedGraph
 from jmars.web.call_document import LIMITS, MODULES, NAME, DocumentError, DocumentLimits, find_function
 from jmars.web.npy_stream import dtype_of, named_dtype
 
-OPERANDS = "operands"  # the key by which this form is known
-_TELLING = {  # operands whose lengths only a run can tell
+OPERANDS = "operands"  # key that marks this form of document
+_TELLING = {  # operands whose output lengths are unknown before the run
     "Deferred", "MaskSelection", "UniqueElements", "UniqueField", "UniqueInverse", "UniqueSlices", "UniqueSlicesField",
     "FunctionOutput",
 }  # fmt: skip
@@ -91,7 +91,7 @@ _MAPPED = (
     "which",
     "grid",
     "with_block_id",
-)  # of a mapped function, beside its pickle, which does not travel
+)  # fields of a mapped function, beside its pickle, which is not sent
 KINDS: dict[str, type[Operand]] = {
     kind.__name__: kind
     for kind in (

@@ -86,7 +86,7 @@ class ResultReader:
     ) -> bytes:
         piece = np.empty([len(one) for one in box], dtype)
         parts = list(chunk_reads(box, splits, dtype.itemsize))
-        for some in (parts[i : i + AT_ONCE] for i in range(0, len(parts), AT_ONCE)):
+        for some in (parts[i : i + MAX_CHUNK_READS] for i in range(0, len(parts), MAX_CHUNK_READS)):
             answers = [
                 self._part(ChunkElements(chunks[one.chunk], one.start, dtype.itemsize, one.shape, one.strides))
                 for one in some
@@ -104,7 +104,7 @@ class ResultReader:
 
 log = logging.getLogger("jmars.web")
 
-RECOVERIES = 3  # times that a result is computed again for one request
+RECOVERIES = 3  # recomputations of a lost result per request
 
 
 def fingerprint(graph: TensorGraph) -> str:
@@ -187,7 +187,7 @@ class ResultRecovery:
 
 def _lost_keys(failure: Failure | None) -> list[str]:
     """Keys of the lost tensors that a failed job's report names."""
-    is_loss = failure is not None and failure.name == ChunkLostError.__name__  # nothing else is unpickled here
+    is_loss = failure is not None and failure.name == ChunkLostError.__name__  # other errors are not unpickled here
     told = failure.unpickled() if failure is not None and is_loss else None
     return list(told.keys) if isinstance(told, ChunkLostError) else []
 
@@ -279,7 +279,7 @@ class _Jobs:
         """Ignores the end of the cluster: the channel ends too."""
 
 
-PIECE = 4 * 2**20  # bytes of one piece, about
+PIECE_BYTES = 4 * 2**20  # bytes of a piece, about
 _PART = re.compile(r"(-?\d+)|(-?\d*):(-?\d*)(?::(-?\d*))?")
 AxisSplits = Sequence[Sequence[int]]
 
@@ -360,7 +360,7 @@ def chunk_selection(text: str, splits: AxisSplits) -> Selection:
     return Selection(tuple(ranges), (False,) * len(grid))
 
 
-def pieces(ranges: Sequence[range], itemsize: int, most: int = PIECE) -> Iterator[tuple[range, ...]]:
+def pieces(ranges: Sequence[range], itemsize: int, most: int = PIECE_BYTES) -> Iterator[tuple[range, ...]]:
     """Splits a selection into boxes in C order, of at most `most` bytes unless an element is larger.
 
     Examples

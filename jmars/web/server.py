@@ -97,7 +97,7 @@ async def serve(entry: Entry, port: int = 0) -> None:
             await server.close_all_connections()
             gateway.close()
             for name in ("web.json", "web.header"):
-                with contextlib.suppress(FileNotFoundError):  # the cluster ended, and its folder with it
+                with contextlib.suppress(FileNotFoundError):  # the cluster ended and removed its folder
                     (folder / name).unlink()
 
 

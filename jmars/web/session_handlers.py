@@ -214,7 +214,7 @@ class ArrayHandler(BaseHandler):
         assert last is None, "feed refuses what is too long"
 
 
-LONGEST_WAIT = 60.0  # seconds of one request
+LONGEST_WAIT = 60.0  # seconds of a request
 _DETAILS = {"tileable_graph": "tileable_graph", "tileable_details": "tileable_details", "subtasks": "tileable_subtasks"}
 
 
@@ -327,7 +327,7 @@ class ResultHandler(BaseGraphHandler):
         self.set_status(204)
 
 
-AT_ONCE = 5_000  # events of one answer
+MAX_EVENTS = 5_000  # events of an answer
 PACE = 0.1  # seconds between two reads of the event log while a websocket is open
 
 
@@ -364,7 +364,7 @@ class EventsHandler(BaseGraphHandler):
         """Sends events after number ?since=, at most ?limit=, as lines; X-Jmars-Next is the next ?since=."""
         _, one = self.find(session, graph)
         since = int(self.number("since", 0, 0, 2**53))
-        limit = int(self.number("limit", AT_ONCE, 1, AT_ONCE))
+        limit = int(self.number("limit", MAX_EVENTS, 1, MAX_EVENTS))
         found, upto = await self.gateway.cluster.ask("session", "read", since, one.id, limit)
         self.set_header("Content-Type", "application/x-ndjson")
         self.set_header("X-Jmars-Next", str(upto))

@@ -44,7 +44,7 @@ class UploadedArray:
     """
 
     key: str
-    dtype: Any  # as named_dtype gives it
+    dtype: Any  # as from named_dtype
     chunks: Lengths
     fortran: bool = False
 
@@ -68,7 +68,7 @@ class GraphResult:
     """
 
     key: str
-    dtype: Any  # as named_dtype gives it
+    dtype: Any  # as from named_dtype
     chunks: Lengths | None
     borrowed: bool = False
 
@@ -298,7 +298,7 @@ PRAGMA synchronous = OFF;
 CREATE TABLE IF NOT EXISTS record (session TEXT, kind TEXT, name TEXT, body TEXT, PRIMARY KEY (session, kind, name));
 CREATE TABLE IF NOT EXISTS source (session TEXT, name TEXT, body TEXT, PRIMARY KEY (session, name));
 """
-_UPSERT = "ON CONFLICT DO UPDATE SET body = excluded.body"  # the row stays where it is
+_UPSERT = "ON CONFLICT DO UPDATE SET body = excluded.body"  # keeps the row's position
 
 
 class SessionFile:

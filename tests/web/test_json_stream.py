@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from jmars.web.handlers import PIECE, stream_json
+from jmars.web.handlers import PIECE_TOKENS, stream_json
 
 
 def told(value):
@@ -34,7 +34,7 @@ def test_a_long_answer_lets_others_have_their_turn():
     value = [{"id": f"job-{n}", "chunks": [[n] * 100], "error": None} for n in range(200)]
     pieces, turns = told(value)
     assert "".join(pieces) == json.dumps(value)
-    assert turns >= len(pieces) > 200 * 100 // PIECE
+    assert turns >= len(pieces) > 200 * 100 // PIECE_TOKENS
 
 
 def test_a_short_answer_is_one_piece_and_numbers_of_numpy_are_numbers():
