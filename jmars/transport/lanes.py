@@ -75,7 +75,7 @@ class BulkLane(ABC):
         """Wait for the end of the thread, right after "closed"."""
         self._thread.join()
 
-    # -- what the two kinds of lanes do
+    # -- for the two kinds of lanes to define
     @abstractmethod
     def connect(self) -> ssl.SSLSocket:
         """Open the connection; raises like `tls_sockets.dial`."""
@@ -99,7 +99,7 @@ class BulkLane(ABC):
     def ended(self) -> None:  # noqa: B027
         """The connection has ended: let go of what belongs to it."""
 
-    # -- what they use
+    # -- for the two kinds of lanes to call
     def send(self, frame: bytes | memoryview) -> None:
         """Send a small frame."""
         self._small += frame
@@ -240,7 +240,7 @@ class Inbox:
             with self._lock:
                 if self.fd >= 0:
                     os.eventfd_read(self.fd)
-                self._is_rung = False  # before the messages are taken: a later one rings again
+                self._is_rung = False  # before the messages are taken, so that a later message rings again
         messages = self._messages
         while messages:
             yield messages.popleft()
@@ -255,7 +255,7 @@ class Inbox:
 
 BUFFER = 2**16  # bytes that are collected at most; any frame but a PART is shorter
 
-# Where a part belongs: (ticket, piece, offset, size) to a view of `size` bytes, or None if nobody wants them any more.
+# (ticket, piece, offset, size) -> view of `size` bytes for a part; None if the part is not needed any more.
 PartPlace = Callable[[int, int, int, int], memoryview | None]
 
 
@@ -274,9 +274,9 @@ class FrameReader:
         self._kinds, self._place = frozenset(kinds), place
         self._buffer = memoryview(bytearray(BUFFER))
         self._low = self._high = 0  # bytes of the buffer that are not parsed
-        self._rest: memoryview | None = None  # of the current part, which has not arrived
+        self._rest: memoryview | None = None  # missing bytes of the current part
         self._part: tuple[Any, ...] = ()  # the current part's frame
-        self._junk: memoryview | None = None  # takes parts that nobody wants
+        self._junk: memoryview | None = None  # buffer for parts that are not needed
 
     @property
     def current(self) -> tuple[int, int] | None:

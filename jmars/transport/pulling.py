@@ -32,10 +32,10 @@ from jmars.transport.wire import MOST_PIECES, PART_BYTES
 log = logging.getLogger("jmars.transport")
 
 LOOK_SECONDS = 0.5  # between looks for silent hosts, while pulls are under way
-NEWS_SECONDS = 0.2  # between reports of one link
+NEWS_SECONDS = 0.2  # between reports of a link
 DIAL_SECONDS, LONGEST_DIAL = 0.05, 1.0  # before the first and the longest retry of a connection; doubled each time
-SHARE = 4  # at most one fourth of the arena is under way
-FEW = 8  # hosts to which lanes are dialled before there is a range to bring
+SHARE = 4  # at most a fourth of the arena is under way
+FEW = 8  # hosts to which lanes are dialled in advance, before a range is pulled
 
 
 class _Route:
@@ -46,7 +46,7 @@ class _Route:
         self.lanes: list[PullLane] = []  # open, or being dialled
         self.wait = DIAL_SECONDS  # before the next retry
         self.not_before = 0.0  # time of the next retry
-        self.transport = ""  # that was chosen, "" while it is not
+        self.transport = ""  # transport of its lanes; "" until chosen
 
 
 class Puller:

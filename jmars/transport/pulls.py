@@ -25,10 +25,10 @@ from jmars.transport.wire import MOST_ASKED, PART_BYTES
 
 Holder = tuple[int, int]  # host, incarnation
 
-WINDOW = 4 * 2**20  # bytes under way from one host, at least
-STALL_SECONDS = 5.0  # without a byte, until another holder is asked
+WINDOW_BYTES = 4 * 2**20  # bytes under way from a host, at least
+STALL_SECONDS = 5.0  # without a byte, until the next holder is asked
 LAST_SECONDS = 15.0  # the same for the last holder
-MOST_BREAKS = 3  # of connections under the ranges of one pull at one holder
+MOST_BREAKS = 3  # broken connections for a pull at a holder
 
 
 @dataclass(eq=False, slots=True)
@@ -40,7 +40,7 @@ class PullOrder:
     holders: Sequence[Holder]
     at: int = 0  # holder that is asked now
     asked: float = 0.0  # time when this holder was asked first
-    todo: list[tuple[int, int]] = field(default_factory=list)  # ranges to ask for, the next one last
+    todo: list[tuple[int, int]] = field(default_factory=list)  # ranges to ask for, the next range last
     left: int = 0  # bytes that have not arrived
     ranges: set[PullRange] = field(default_factory=set)  # under way
     breaks: int = 0  # of connections, since the holder was asked
@@ -91,13 +91,13 @@ class _Source:
         self.pulls: set[PullOrder] = set()  # at this holder
         self.under_way = 0  # bytes
         self.nranges = 0  # under way
-        self.since = 0.0  # time since which bytes are waited for
+        self.since = 0.0  # time since which bytes are awaited
         self.rate = LinkRate()
 
     @property
     def window(self) -> int:
         """Bytes that may be under way."""
-        return max(WINDOW, int(2 * self.rate.bandwidth * self.rate.latency))
+        return max(WINDOW_BYTES, int(2 * self.rate.bandwidth * self.rate.latency))
 
 
 class Pulls:
@@ -354,7 +354,7 @@ class LinkRate:
     def __init__(self) -> None:
         self.bandwidth = 0.0
         self._trips: deque[float] = deque(maxlen=TRIPS)
-        self._since = 0.0  # begin of the busy time, or the last measurement in it
+        self._since = 0.0  # begin of the busy time, or of the time since its last measurement
         self._bytes = 0  # moved since then
         self._told = (0.0, 0.0)
 

@@ -49,7 +49,7 @@ class _Request:
     def __init__(self, lane: ServeLane, key: tuple[int, int]) -> None:
         self.lane: ServeLane | None = lane  # None after its end
         self.key = key  # ticket and piece
-        self.place = ""  # kind of the place, once it is known
+        self.place = ""  # kind of the chunk's place; "" until known
 
 
 class ChunkServer:
@@ -76,12 +76,12 @@ class ChunkServer:
         self._ucx = ucx
         self._identity, self._memory, self._report, self._events = identity, memory, report, events
         self._context: ssl.SSLContext = identity.context(is_server=True)
-        self._files = ThreadPoolExecutor(1, "spilled chunks")  # starts its thread when it reads first
+        self._files = ThreadPoolExecutor(1, "spilled chunks")  # starts its thread at the first read
         self._peers: set[Holder] = set()
         self._gone: set[Holder] = set()
         self._requests: dict[int, _Request] = {}
         self._lanes: dict[ServeLane, set[int]] = {}  # requests by lane
-        self._strangers: dict[ServeLane, socket.socket] = {}  # lanes that are not open yet, each with a way to cut it
+        self._strangers: dict[ServeLane, socket.socket] = {}  # lanes before their greeting; a socket to cut each
         self._addresses: dict[ServeLane, str] = {}  # and where they come from
         self._number = 0
 
@@ -104,7 +104,7 @@ class ChunkServer:
             self._send_away()
         try:
             address, cut = raw.getpeername()[0], raw.dup()
-        except OSError:  # it has ended, or the system has no descriptor left
+        except OSError:  # closed meanwhile, or no descriptor is left
             raw.close()
             return
         known = (self._context, self._identity, self._refusal, self._memory)
@@ -125,7 +125,7 @@ class ChunkServer:
         try:
             self._strangers[lane].shutdown(socket.SHUT_RDWR)  # its thread sees the end
         except OSError:
-            pass  # it has ended already
+            pass  # closed already
         self._known(lane)
 
     def _known(self, lane: ServeLane) -> None:
@@ -161,7 +161,7 @@ class ChunkServer:
             self._lanes[lane].discard(number)
             self._end(number, nbytes, error)
         elif kind == "open":
-            if (lane.host, lane.incarnation) in self._gone:  # it went while it said hello
+            if (lane.host, lane.incarnation) in self._gone:  # the host left during the greeting
                 lane.inbox.put(("close", "the host is gone"))
         elif kind == "closed":
             lane.join()
@@ -195,10 +195,10 @@ class ChunkServer:
             self._report("given", number, nbytes, error)
 
 
-SILENT_SECONDS = 8.0  # without a byte while there is something to send; a host that pulls beats every second
-IDLE_SECONDS = 120.0  # without a byte; the other end closes an idle lane earlier
+PEER_SILENT_SECONDS = 8.0  # without a byte while bytes are due; a pulling host beats every second
+PEER_IDLE_SECONDS = 120.0  # without a byte; the other end closes an idle lane earlier
 MOST_REQUESTS = 2**16  # that are not answered
-COPIED = CHECKED  # bytes of a part that is copied, to be encrypted together with others
+COPIED = CHECKED  # bytes of a part; a shorter part is copied, to be encrypted together with its neighbours
 GATHERED = 2**16  # bytes of small parts that are encrypted together
 
 
@@ -235,7 +235,7 @@ class ServeLane(BulkLane):
         self._asked: dict[tuple[int, int], tuple[int, int, int, bool]] = {}  # urgency, start, stop, by UCX
         self._queue = PartQueue(memory, self._read_file)
         self._sent: list[ChunkPart] = []  # parts that may still lie in buffers to send
-        self._over: list[tuple[ServeJob, str]] = []  # jobs whose last part does, and errors of their files
+        self._over: list[tuple[ServeJob, str]] = []  # (job with a last part in a buffer, error of its file)
 
     def connect(self) -> ssl.SSLSocket:
         """Greet the host."""
@@ -362,7 +362,7 @@ class ServeLane(BulkLane):
         """Close the lane of a host that waits and is silent, or is idle for long."""
         waits = bool(self._asked or len(self._queue) or self.is_sending)
         silent = now - self.heard
-        most = SILENT_SECONDS if waits else IDLE_SECONDS
+        most = PEER_SILENT_SECONDS if waits else PEER_IDLE_SECONDS
         if silent >= most:
             self.close(f"the host sent nothing for {silent:.0f} s" if waits else "")
         return max(most - silent, 0.001)
@@ -406,7 +406,7 @@ class ServeJob:
     by_ucx: bool = False  # parts may be sent by UCX
     sent: int = 0
     read: int = 0  # bytes that were read from the file, or are being read
-    is_over: bool = False  # nothing more is sent
+    is_over: bool = False  # no more bytes are sent
 
 
 @dataclass(eq=False, slots=True)
@@ -435,9 +435,9 @@ class PartQueue:
         self._memory, self._read = memory, read
         self._jobs: dict[tuple[int, int], ServeJob] = {}
         self._in_memory: list[tuple[int, int, ServeJob]] = []  # heap by urgency
-        self._in_files: list[tuple[int, int, ServeJob]] = []  # heap of those with bytes to read
+        self._in_files: list[tuple[int, int, ServeJob]] = []  # heap of jobs with bytes to read
         self._came: list[tuple[int, int, ChunkPart]] = []  # heap of parts that were read
-        self._buffers: list[mmap.mmap] | None = None  # free ones
+        self._buffers: list[mmap.mmap] | None = None  # free buffers; None before the first read
         self._number = 0
 
     def __len__(self) -> int:

@@ -52,8 +52,8 @@ SENDING = 32  # buffers of PART_BYTES for messages to send
 RECEIVING = 64 * 2**20  # bytes that may be asked for by UCX at once, of all hosts
 RECEIVED = 16  # buffers that are kept for further messages
 MOST_LOST = 64  # sends of connections that have ended, until UCX is not used any more
-LOOK_SECONDS = 0.1  # while messages are under way, in case that a wake-up is lost
-# What UCX writes goes to standard error: the launcher of a host reads standard output.
+POLL_SECONDS = 0.1  # while messages are under way, in case that a wake-up is lost
+# UCX logs to standard error: the launcher of a host reads standard output.
 SETTINGS = {"UCX_WARN_UNUSED_ENV_VARS": "n", "UCX_LOG_FILE": "stderr", "UCX_LOG_LEVEL": "fatal"}
 
 Buffer = NDArray[np.uint8]
@@ -198,7 +198,7 @@ class Ucx:
             while worker.progress():
                 pass
             if not self._collect() and worker.arm():
-                poll.poll(1e3 * LOOK_SECONDS if self._messages else None)
+                poll.poll(1e3 * POLL_SECONDS if self._messages else None)
 
     def _collect(self) -> bool:
         """Report messages that have come; returns whether there were any."""
@@ -237,7 +237,7 @@ class Ucx:
     def _hang_up(self, far: int) -> None:
         end = self._ends.pop(far, None)
         self._closing = [(one, request) for one, request in self._closing if not request.completed]
-        if end is not None and end.alive:  # ucxx 0.52 crashes when it closes one that has failed
+        if end is not None and end.alive:  # ucxx 0.52 crashes on close of a failed endpoint
             self._closing.append((end, end.close()))  # receives are cancelled, and sends end when the peer ends
         lost = sum(message.is_send and message.far == far for message in self._messages)
         self._lost += lost
@@ -489,7 +489,7 @@ class UcxWish:
 
     ucx: Ucx
     always: bool  # on any device, without a probe
-    is_known: bool = False  # another lane to the host has chosen UCX
+    is_known: bool = False  # a further lane to the host has chosen UCX
 
 
 class AwayPart(NamedTuple):
@@ -579,7 +579,7 @@ def _told(put: Callable[[Any], None], number: int, error: str, data: Buffer) -> 
     put(("came", number, error, data))
 
 
-WINDOW = 8  # parts under way of a lane
+WINDOW_PARTS = 8  # parts under way of a lane
 ZEROS = memoryview(bytes(wire.PART_BYTES))  # of probes
 NO_UCX = "it was started without UCX"
 
@@ -599,7 +599,7 @@ class UcxSource:
 
     def __init__(self, ucx: Ucx | None, frame: Callable[[bytes], None], put: Callable[[Any], None]) -> None:
         self._ucx, self._frame, self._put = ucx, frame, put
-        self._far = -1  # the connection; -1 without one
+        self._far = -1  # connection; -1 for none
         self._secret = b""
         self._under_way = 0
         self._probes: list[int] = []  # how each part of a probe is to go
@@ -607,7 +607,7 @@ class UcxSource:
     @property
     def is_full(self) -> bool:
         """Whether "sent" must come before the next part."""
-        return self._under_way >= WINDOW
+        return self._under_way >= WINDOW_PARTS
 
     def offered(self, body: bytes) -> None:
         """The reader offers UCX: connect, or tell why not."""

@@ -35,14 +35,14 @@ from jmars.storage.spill import CHECKED
 HELLO, ASK, PART, END, LOST, DROP, BEAT = 1, 2, 3, 4, 5, 6, 10
 OFFER, ANSWER, PROBE, AWAY = 11, 12, 13, 14
 LAST = 1  # flag of a PART, and of AWAY
-BY_UCX = 1  # flag of an ASK; and what a PROBE asks for, as are:
+BY_UCX = 1  # flag of an ASK; also a kind of PROBE, as are:
 PROVE, BY_TLS = 0, 2
 NOT_HERE, DAMAGED, WITHDRAWN, REFUSED = 1, 2, 3, 4  # reasons of LOST
 
 HEAD = 16  # bytes before a body
-PART_BYTES = 2**20  # most bytes of a chunk in one PART, so that urgent pieces go between
-MOST_PIECES = 64  # of one ASK
-MOST_ASKED = 16 * 2**20  # bytes of one piece
+PART_BYTES = 2**20  # most bytes of a chunk in a PART, so that urgent pieces go between
+MOST_PIECES = 64  # pieces of an ASK
+MOST_ASKED = 16 * 2**20  # bytes of a piece
 MOST_TEXT = 200  # bytes of a text in LOST
 MOST_ADDRESS = 4096  # bytes of an address in UCX
 MAGIC = b"jmars-b1"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from jmars.storage.chunks import ChunkRange
-from jmars.transport.pulls import LAST_SECONDS, MOST_BREAKS, STALL_SECONDS, WINDOW, PullOrder, Pulls
+from jmars.transport.pulls import LAST_SECONDS, MOST_BREAKS, STALL_SECONDS, WINDOW_BYTES, PullOrder, Pulls
 from jmars.transport.wire import MOST_ASKED
 
 A, B, C = (1, 1), (2, 1), (3, 1)
@@ -48,13 +48,13 @@ def test_a_pull_is_asked_of_its_first_holder_and_ends_with_its_last_byte():
 def test_a_large_pull_is_asked_in_ranges_and_little_is_under_way():
     pulls = pulls_with(order(1, 10 * MB))
     ranges, asked = pulls.ranges(A, 0.0), []
-    assert sum(one.stop - one.start for one in ranges) == WINDOW == pulls.nbytes(A)
+    assert sum(one.stop - one.start for one in ranges) == WINDOW_BYTES == pulls.nbytes(A)
     while ranges:
         one = ranges.pop(0)
         asked.append((one.start, one.stop, one.offset))
         pulls.arrived(one, 1.0)
         ranges += pulls.ranges(A, 1.0)
-        assert pulls.nbytes(A) <= WINDOW
+        assert pulls.nbytes(A) <= WINDOW_BYTES
     assert [start for start, _, _ in asked] == [5, *(stop for _, stop, _ in asked[:-1])] and asked[-1][1] == 10 * MB + 5
     assert all(offset - start == 4091 for start, _, offset in asked)
     assert [action[0] for action in pulls.actions] == ["pulled"]
@@ -67,7 +67,7 @@ def test_a_fast_and_far_link_has_more_under_way():
     rate.moved(1000 * MB, 1.0)
     rate.trip(0.02)
     ranges = pulls.ranges(A, 0.0)
-    assert pulls.nbytes(A) == pytest.approx(40 * MB, rel=0.5) and pulls.nbytes(A) > 10 * WINDOW - MOST_ASKED
+    assert pulls.nbytes(A) == pytest.approx(40 * MB, rel=0.5) and pulls.nbytes(A) > 10 * WINDOW_BYTES - MOST_ASKED
     assert max(one.stop - one.start for one in ranges) <= MOST_ASKED
 
 
@@ -234,7 +234,10 @@ class Machine(RuleBasedStateMachine):
         found = self.pulls.ranges(holder, self.now)
         for one in found:
             assert one.pull.holder == holder and one.pull.ticket not in self.ended and holder not in self.pulls.gone
-        assert sum(one.stop - one.start for one in found) == 0 or self.pulls.nbytes(holder) <= WINDOW + WINDOW // 2
+        assert (
+            sum(one.stop - one.start for one in found) == 0
+            or self.pulls.nbytes(holder) <= WINDOW_BYTES + WINDOW_BYTES // 2
+        )
         self.under_way += found
 
     @precondition(lambda self: self.under_way)

@@ -143,7 +143,7 @@ def test_a_half_open_link_without_another_holder_is_dialled_again(hasty, transpo
 def test_a_source_lets_go_of_a_reader_that_is_silent(monkeypatch):
     from jmars.transport import serving
 
-    monkeypatch.setattr(serving, "SILENT_SECONDS", 0.5)
+    monkeypatch.setattr(serving, "PEER_SILENT_SECONDS", 0.5)
     with carriers(0, 1) as hosts:
         reader, source = hosts
         in_the_middle(reader, source)
