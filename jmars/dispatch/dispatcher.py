@@ -24,7 +24,7 @@ from jmars.processes.executor_messages import OFFER, RUN, RUN_ON_DEVICE, OfferWo
 from jmars.units import format_bytes
 
 LOOSE = 16  # operands with results of unknown size that wait, for each in a batch of a worker
-BRIEF = 0.0005  # seconds of a batch of those for which readers of their results may always wait
+BRIEF = 0.0005  # seconds; in a shorter batch of such operands, readers of their results may always wait
 
 
 class Dispatcher:
@@ -59,7 +59,7 @@ class Dispatcher:
         self._gpus, self._on_gpu, self._refusals = gpus, on_gpu, refusals
         self._held = self._closed = False  # held: no batch is made now
         self._fair_share = FairShare()
-        self._again = False  # dispatch was asked for while it was held
+        self._again = False  # dispatch was requested while held
 
     # -- when to dispatch
     def hold(self) -> None:
@@ -134,13 +134,13 @@ class Dispatcher:
         """Whether the running batch of a worker takes long, by prediction or by the time so far."""
         return worker.batches[0].seconds >= WAITS_BEHIND or monotonic() - worker.since >= WAITS_BEHIND
 
-    # -- one batch
+    # -- a batch
     def _staged(self, worker: Worker, ready: bool) -> tuple[JobTable, int, int] | None:
         """The next admitted operand for a worker: not one of a late job for a worker that did not ask."""
         staged = self._memory.staged
         for place, (table, operand, slot) in enumerate(staged):
             if self._gpus.living and self._memory.devices.owner(table, operand) not in (-1, worker.index):
-                continue  # it has its slots on another GPU
+                continue  # its slots are on a different GPU
             if self._gpus.may_run(worker, table, operand) and (ready or not table.late):
                 del staged[place]
                 return table, operand, slot
@@ -237,7 +237,7 @@ class Dispatcher:
                         break
                     if not alone and seconds > BRIEF and len(wire) > waiting // (LOOSE * len(self._workers)):
                         batch.ends_unsized = len(wire) == 1
-                        break  # few wait: readers of these results, first by rank, do not wait behind others
+                        break  # few operands wait: readers of these results, first by rank, do not wait behind them
             if alone:
                 break
         self.building = None

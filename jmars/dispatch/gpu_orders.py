@@ -1,9 +1,8 @@
 """Operands for workers with a GPU: which worker may run them, and their slots in the GPU's memory.
 
-Operands that a GPU cannot run: cores run them from then on, or they fail where only a GPU may run them.
-
-A function of CuPy may raise where NumPy's does not, and the memory of a GPU may be too small. The reason goes to the
-scheduler, which logs an event; no core computes under the name of a GPU.
+Cores run the operands that a GPU cannot run; operands that only a GPU may run fail. A function of CuPy may raise where
+NumPy's does not, and the memory of a GPU may be too small. The reason goes to the scheduler, which logs an event; no
+core computes under the name of a GPU.
 Source: docs/explanation/devices.md, "What a GPU refuses".
 """
 
@@ -41,7 +40,7 @@ class GpuWorkers:
         self.living = [worker for worker in workers if worker.has_gpu]
         self.lost: dict[int, str] = {}
         self.refused: dict[int, dict[int, str]] = {}
-        self._kept: dict[int, frozenset[int]] = {}  # by job number: operands whose chunks outlive the job
+        self._kept: dict[int, frozenset[int]] = {}  # job number: operands whose chunks outlive the job
 
     def give_up(self, worker: Worker, why: str) -> None:
         """A worker gets no operands any more."""
@@ -119,7 +118,7 @@ def device_order(table: JobTable, operand: int, grant: DeviceGrant) -> tuple[Any
 
 def _on_device(table: JobTable, row: int) -> DeviceProgram | None:
     """A program of a job for a GPU; None where cores must run the program."""
-    from jmars.devices.device_program import device_program  # only hosts with a GPU need it
+    from jmars.devices.device_program import device_program  # only hosts with a GPU import the device floor
 
     return device_program(table.programs[row])
 

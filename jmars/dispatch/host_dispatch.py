@@ -38,7 +38,7 @@ from jmars.units import format_bytes
 
 log = logging.getLogger("jmars.worker")
 
-GRACE_SECONDS = 0.5  # for which a running operand may ignore that its job was stopped
+GRACE_SECONDS = 0.5  # for a running operand to obey the stop of its job
 STARTING = "starting"  # state of a worker whose process cannot be started now
 
 

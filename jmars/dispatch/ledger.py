@@ -1,21 +1,18 @@
 """Measures jobs where they run: for the view, beside the prediction, and for the cost profile.
 
-The ledger owns the host's `Profile`. The ledger learns operands, disk transfers and dispatch of a job at the
-job's end, so that an operand costs no extra step, and saves the profile now and then.
-Source: docs/explanation/costs.md.
+The ledger owns the host's `Profile`. The ledger learns operands, disk transfers and dispatch of a job at the job's end,
+so that an operand costs no extra step, and saves the profile now and then.
 
-Predicts the run time of operands from measurements, and bounds the operands of a batch.
+`Estimate` predicts the run time of operands from measurements, and bounds the operands of a batch. A batch saves
+messages; a long batch makes other operands wait. So operands join a batch until the predicted time reaches
+BATCH_SECONDS, and an operand of an unknown program goes alone. Batches of 100 cost 5 µs per operand, single operands 36
+µs. The ledger takes the measurements when a job ends and keeps them for later sessions.
 
-A batch saves messages; a long batch makes other operands wait. So operands join a batch until the predicted time
-reaches BATCH_SECONDS, and an operand of an unknown program goes alone. Batches of 100 cost 5 µs per operand, single
-operands 36 µs. The `ledger` takes the measurements when a job ends and keeps them for later sessions.
-
-How long operands were in the four states of a worker, packed for the event `OperandsTimed`.
-
-ALLOCATING lasts from the task queue until all memory is at hand, PREPARING_INPUTS until the inputs are reloaded,
-CALCULATING is the function itself, STORING the copy of the result to the slot with the wait for that slot. Kernels
-write to the slot directly, and most operands find their memory free: a state that is 0 for all operands takes no byte.
-Source: docs/explanation/seeds.md, "Execution in a worker".
+The event `OperandsTimed` tells how long operands were in the four states of a worker. ALLOCATING lasts from the task
+queue until all memory is at hand, PREPARING_INPUTS until the inputs are reloaded, CALCULATING is the function itself,
+STORING the copy of the result to the slot with the wait for that slot. Kernels write to the slot directly, and most
+operands find their memory free: a state that is 0 for all operands takes no byte.
+Source: docs/explanation/costs.md; docs/explanation/seeds.md, "Execution in a worker".
 """
 
 from __future__ import annotations
@@ -41,8 +38,8 @@ from jmars.storage.chunks import Chunks
 log = logging.getLogger("jmars.worker")
 
 SAVE_SECONDS = 30.0  # between two saves while the cluster lives
-MOST = 1000  # programs learnt from one job, the longest ones, so that its end takes milliseconds
-LEAST_OPERANDS = 1000  # of a job that measures dispatch, whose operands run no longer than
+MOST = 1000  # programs learnt from a job, the longest first, so that the job's end takes milliseconds
+LEAST_OPERANDS = 1000  # of a job that measures dispatch, with operands no longer than
 SHORT_SECONDS = 2e-4  # on average
 LEAST_COMPUTED = 0.05  # seconds of a job that measures how busy other processes keep the cores
 LEAST_MOVED = 2**24  # bytes to and from disk of a job that measures the disk
@@ -132,7 +129,7 @@ class Ledger:
         taken = self.estimate.take()
         longest = sorted(taken, key=lambda number: taken[number].seconds + taken[number].cold_seconds, reverse=True)
         when, measured, expected = int(time.time()), 0.0, 0.0
-        largest: dict[str, int] = {}  # bytes of results, by key: programs that differ in values have one key
+        largest: dict[str, int] = {}  # key: largest bytes of a result; programs that differ in values share a key
         for number in longest[:MOST]:
             seen, known = taken[number], signature(programs[number])
             if number in results and not programs[number].output.has_bound:
@@ -228,8 +225,8 @@ class Seen:
 
     def __init__(self, following: float) -> None:
         self.next = following
-        self.warm = self.cold = 0  # operands; cold ones were the first to touch their memory
-        self.seconds = self.cold_seconds = self.fresh = 0.0  # of warm ones, of cold ones, bytes that cold ones touched
+        self.warm = self.cold = 0  # operands; a cold operand was the first to touch its memory
+        self.seconds = self.cold_seconds = self.fresh = 0.0  # of warm, of cold operands; bytes touched by cold operands
 
 
 class Estimate:

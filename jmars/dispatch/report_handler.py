@@ -70,7 +70,7 @@ class ReportHandler:
         self._memory, self._jobs, self._programs, self._ledger, self._times = memory, jobs, jobs.programs, ledger, times
         self._dispatcher, self._speculation, self._recycling = dispatcher, speculation, recycling
         self._close_if_still, self._report, self._warm, self._refusals = close_if_still, report, warm, refusals
-        self._revived: set[int] = set()  # operands of this report whose chunk was here still
+        self._revived: set[int] = set()  # operands of this report whose chunk was still here
 
     def handle(self, worker: Worker, message: Any) -> None:
         """Operands of a worker's oldest batch are done, or the executor stopped, or a result needs a slot."""
@@ -102,7 +102,7 @@ class ReportHandler:
         if batch.duplicate is not None:
             if count or stop[0] != INTERRUPTED:
                 self._speculation.won(batch)
-            else:  # stopped, as its duplicate was, which is reported
+            else:  # stopped like its duplicate, which is reported
                 worker.batches.popleft()
                 self._speculation.drop(batch)
                 self._recycling.batch_ended(worker, batch)

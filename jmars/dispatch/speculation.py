@@ -1,29 +1,23 @@
 """Speculative execution: revokes batches of busy workers and starts duplicates of late operands.
 
-`stragglers` decides, this module acts. A copy has a separate slot and scratch. When the first of the two runs
-finishes an operand, the process of the second is killed at once, since the slot is free only then, and is replaced in
-some milliseconds. The scheduler hears of revoked operands as interrupted, and of copies only the results. Time counts
-only while this host looks, so that a machine that slept finds no stragglers.
-Source: docs/explanation/seeds.md, "Operand states"; Spark `TaskSetManager.scala` (speculation).
+`Stragglers` decides, `SpeculativeExecution` acts. A copy has a separate slot and scratch. When the first of the two
+runs finishes an operand, the process of the second is killed at once, since the slot is free only then, and is replaced
+in some milliseconds. The scheduler hears of revoked operands as interrupted, and of copies only the results. Time
+counts only while this host looks, so that a machine that slept finds no stragglers.
 
-Finds operands to revoke and to copy: operands that wait behind a long operand, and operands that run far too long.
+`Stragglers` finds operands that wait behind a long operand, to revoke, and operands that run far too long, to copy. A
+batch behind a long operand is revoked, so that the first free worker takes it, earlier jobs first; while memory is
+short (inputs are loaded meanwhile) as many as there are idle workers. If no batch can be revoked, an idle worker runs a
+copy of an operand that takes 1.5 times the program's third quartile, or of a process that hangs; the first run to
+finish counts. Only repeatable operands are copied: kernels of jmars, no user functions.
 
-`Stragglers` only decides. A batch behind a long operand is revoked, so that the first free worker takes it, earlier
-jobs first; while memory is short (inputs are loaded meanwhile) as many as there are idle workers. If no batch can be
-revoked, an idle worker runs a copy of an operand that takes 1.5 times the program's third quartile, or of a process
-that hangs; the first run to finish counts. Only repeatable operands are copied: kernels of jmars, no user functions.
-Source: docs/explanation/seeds.md, "Operand states"; Spark `TaskSetManager.scala` (spark.speculation.quantile 0.75,
-spark.speculation.multiplier 1.5).
+`WorkerRecycling` replaces a worker's executor process for retained or refused memory, or after each operand of a job.
 
-Recycles workers: replaces an executor process for retained or refused memory, or after each operand of a job.
-
-Source: docs/explanation/seeds.md, "Cost-driven graph partitioning".
-
-Recovers the batches of executors that died or cannot be started: frees their memory and tells the scheduler.
-
-The running operands of a dead executor are lost; the scheduler counts them against a limit and runs them elsewhere. A
-batch that only waited is interrupted and not to blame.
-Source: docs/explanation/seeds.md, "Future work".
+Batches of executors that died or cannot be started are recovered: their memory is freed and the scheduler told. The
+running operands of a dead executor are lost; the scheduler counts them against a limit and runs them elsewhere. A batch
+that only waited is interrupted and not to blame.
+Source: docs/explanation/seeds.md, "Operand states", "Cost-driven graph partitioning", "Future work"; Spark
+`TaskSetManager.scala` (spark.speculation.quantile 0.75, spark.speculation.multiplier 1.5).
 """
 
 from __future__ import annotations
@@ -103,7 +97,7 @@ class SpeculativeExecution:
     def _load(self, worker: Worker, seconds: float) -> WorkerLoad:
         jobs = self._jobs
         if worker.has_gpu:
-            return WorkerLoad()  # its operands run on other terms, and it takes none of other workers
+            return WorkerLoad()  # a GPU's operands have their own rules, and a GPU takes no operands from other workers
         barred = bool(worker.state) or worker.revoking or not worker.link.pid
         if not worker.batches:
             return WorkerLoad(idle=not (barred or self._queue or self._memory.staged))
@@ -205,9 +199,9 @@ def _repeatable(batch: Batch, operand: int) -> bool:
 
 
 QUANTILE, MULTIPLIER = 0.75, 1.5
-LEAST_SEEN = 3  # operands of a program that must have ended before another is late
+LEAST_SEEN = 3  # ended operands of a program before an operand of it can be late
 LEAST_LATE = 1.0  # seconds beyond the usual: a shorter delay is not worth a copy
-LONG = 0.05  # seconds from which a run time is remembered; shorter ones count by their mean
+LONG = 0.05  # seconds; longer run times are remembered singly, shorter times by their mean
 REMEMBERED = 64
 
 
@@ -341,7 +335,7 @@ class WorkerRecycling:
         return any(not worker.batches or not self._memory.waits_for_slot(worker.index) for worker in retaining)
 
 
-CANCELLED = "cancelled"  # how a process ended that did not stop when it was told to
+CANCELLED = "cancelled"  # end of a process that ignored the order to stop
 DEATHS_KEPT = 20  # deaths that can be asked about
 
 

@@ -1,24 +1,22 @@
 """Ready operands that wait for a worker, by job and rank.
 
 Only decides the order. `fair_share` chooses the job; without a choice the earliest job goes first. Of a job a worker
-takes an operand planned for itself, else from the longest queue: chunks of a host lie in memory that all workers
-share, so stealing moves no data. While memory is short, rank goes before place: a worker takes the lowest rank of all.
+takes an operand planned for itself, else from the longest queue: chunks of a host lie in memory that all workers share,
+so stealing moves no data. While memory is short, rank goes before place: a worker takes the lowest rank of all.
 Operands of a job under `dispatch: late`, and pinned operands, are offers to their workers, and no other takes them.
-Source: docs/explanation/seeds.md, "Ordering operands".
 
-Offers of a job's ready operands to several workers: the first worker that takes an operand has it.
+An offer of a ready operand goes to several workers: the first worker that takes the operand has it. An offer stands in
+the queues of several workers. The first take withdraws the offer: other workers skip a withdrawn offer, so a late take
+gets the next operand, or none. A worker takes an operand just before the run (`dispatch: late`), so an operand never
+waits for a blocked worker. An offer to a single worker is a pin.
 
-An offer stands in the queues of several workers. The first take withdraws the offer: other workers skip a withdrawn
-offer, so a late take gets the next operand, or none. A worker takes an operand just before the run (`dispatch: late`),
-so an operand never waits for a blocked worker. An offer to a single worker is a pin.
-Source: docs/explanation/seeds.md, "Operand states" (READY); docs/decisions/0046-offers-on-request.md.
-
-Shares the workers among running jobs: the earliest job gets half of the time, the shortest other job the rest.
-
-So a short job does not wait for a long job, the earliest job is at most twice as late as alone, and all jobs become
-the earliest in the end, so that no job starves. Chunks of two jobs are in memory at a time, not of all waiting jobs;
-while memory is short dispatch runs the earliest job first instead.
-Source: Kleinrock, "Queueing Systems II" (1976), processor sharing; Schrage 1968, shortest remaining time first.
+`FairShare` divides the workers among running jobs: the earliest job gets half of the time, the shortest other job the
+rest. So a short job does not wait for a long job, the earliest job is at most twice as late as alone, and all jobs
+become the earliest in the end, so that no job starves. Chunks of two jobs are in memory at a time, not of all waiting
+jobs; while memory is short dispatch runs the earliest job first instead.
+Source: docs/explanation/seeds.md, "Ordering operands", "Operand states" (READY);
+docs/decisions/0046-offers-on-request.md; Kleinrock, "Queueing Systems II" (1976), processor sharing; Schrage 1968,
+shortest remaining time first.
 """
 
 from __future__ import annotations
@@ -273,7 +271,7 @@ class Offers:
         """The lowest key that a worker may take now."""
         heap, is_open = self._heaps[worker], self._open
         while heap and (heap[0] not in is_open or worker not in is_open[heap[0]]):
-            heappop(heap)  # another worker was first
+            heappop(heap)  # taken by a faster worker
         return heap[0] if heap else None
 
     def take(self, worker: int) -> int:
@@ -322,7 +320,7 @@ class FairShare:
     def __init__(self) -> None:
         self._ahead = 0.0  # seconds that later jobs got beyond the earliest
         self._earliest = 0
-        self._both = False  # whether the earliest job and a later one waited at the last `next`
+        self._both = False  # the earliest job and a later job both waited at the last `next`
 
     def next(self, waiting: Collection[int], earliest: int, size_of: Callable[[int], int]) -> int:
         """The job that gets a worker next.

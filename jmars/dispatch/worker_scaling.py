@@ -2,11 +2,9 @@
 
 The last worker leaves first, so that the numbers of the staying workers begin at 0: plans rely on that. A worker leaves
 as a worker is recycled, between two batches, and gets no further process; waiting operands go to other workers.
-Source: docs/decisions/0059-workers-that-come-and-leave.md.
 
-Chooses the queue of an operand: of the planned worker, unless the worker has left or lacks the device.
-
-Source: docs/explanation/seeds.md, "Choosing workers".
+An operand goes to the queue of its planned worker, unless the worker has left or lacks the device.
+Source: docs/decisions/0059-workers-that-come-and-leave.md; docs/explanation/seeds.md, "Choosing workers".
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from jmars.dispatch.workers import OpenJobs, Worker
 from jmars.model.messages import JobTable, Report, WorkerMoved
 from jmars.plan.plan_graph import is_for_gpu
 
-LEAVING, LEFT = "leaving", "left"  # states of workers for which nothing is planned (scheduler/session_actor.py)
+LEAVING, LEFT = "leaving", "left"  # states of workers that plans leave out (scheduler/session_actor.py)
 
 
 class WorkerScaling:

@@ -2,13 +2,10 @@
 
 A worker is a place where operands run; the executor process may be replaced.
 
-Numbers programs over all jobs, so that an executor receives and compiles a program once.
-
-Stop flags: a 32-bit word in the arena's header per open job; 1 tells executors to stop the job.
-
-A job keeps the stop flag until the job is closed, when no operand runs; no two open jobs share a flag.
-
-Open jobs of a host, by name and by number. Source: docs/explanation/seeds.md, "Execution in a worker".
+Programs are numbered over all jobs, so that an executor receives and compiles a program once. A stop flag is a 32-bit
+word in the arena's header per open job; 1 tells executors to stop the job. A job keeps the stop flag until the job is
+closed, when no operand runs; no two open jobs share a flag.
+Source: docs/explanation/seeds.md, "Execution in a worker".
 """
 
 from __future__ import annotations
@@ -29,12 +26,12 @@ from jmars.storage.arena import REMOVALS
 if TYPE_CHECKING:
     from jmars.memory.device_memory import DeviceSlots
 
-# States of a worker that dispatch sets; supervision sets others. A worker with a state is sent no batch.
+# States of a worker set by dispatch; supervision sets further states. A worker with a state gets no batch.
 DISCARDED = "discarded"  # its process is killed since its results are not needed; no operand is to blame
 WARMING = "warming up"  # its process opens a GPU
 GIVEN_UP = "given up"  # its GPU cannot be used, or its processes ended again and again while they opened the GPU
 GPU_NAME = "gpu-"  # how names of workers with a GPU begin
-RECYCLED = "recycled"  # its process is replaced between two batches, for the memory that it needed or retained
+RECYCLED = "recycled"  # its process is replaced between two batches, for memory that it needed or retained
 
 
 class Batch:

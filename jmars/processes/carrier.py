@@ -116,7 +116,7 @@ class Carrier:
             address, _, port = bind.rpartition(":")
             if error.errno != errno.EADDRINUSE or port == "0":
                 raise
-            self._listener = listen(f"{address}:0")  # the port of the carrier before this one was taken
+            self._listener = listen(f"{address}:0")  # the previous carrier's port was taken meanwhile
         self._listener.setblocking(False)
         self._poll.register(self._listener, select.POLLIN)
         self._report("listening", self._listener.getsockname()[1])

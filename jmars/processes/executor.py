@@ -2,20 +2,17 @@
 
 The zygote forks an executor, which speaks with the control process over a socket (`executor_messages`) and ends when
 that closes. Blocking reads of that socket cost less than threads with queues.
-Source: docs/explanation/seeds.md, "Execution in a worker".
 
-Runs operands with chunks of unknown size inside an executor.
+A chunk of unknown size needs more steps. The result is computed in the executor's private memory, measured, and copied
+to a slot: the slot that was sent along, or a slot that is requested now. `memory/dynamic_outputs.py` is the control
+process's part.
 
-The result is computed in the executor's private memory, measured, and copied to a slot: the slot that was sent along,
-or a slot that is requested now. `memory/dynamic_outputs.py` is the control process's part.
-
-Revokes dispatched batches. An executor has a semaphore with a token per batch that may begin.
-
-Before an executor begins a batch, the executor acquires a token. To revoke the batch that was sent last, the control
-process acquires a token. The kernel gives a token only once, so a batch runs once: in the executor, or elsewhere after
-the revocation. Until the executor has reported that there was no token, no batch is sent: the executor would begin the
-revoked batch with the token of the new batch.
-Source: docs/explanation/seeds.md, "Operand states"; Linux eventfd(2), EFD_SEMAPHORE.
+A dispatched batch can be revoked: an executor has a semaphore with a token per batch that may begin. Before an executor
+begins a batch, the executor acquires a token. To revoke the batch that was sent last, the control process acquires a
+token. The kernel gives a token only once, so a batch runs once: in the executor, or elsewhere after the revocation.
+Until the executor has reported that there was no token, no batch is sent: the executor would begin the revoked batch
+with the token of the new batch.
+Source: docs/explanation/seeds.md, "Execution in a worker", "Operand states"; Linux eventfd(2), EFD_SEMAPHORE.
 """
 
 from __future__ import annotations
@@ -72,7 +69,7 @@ from jmars.storage.arena import HEADER
 from jmars.tensor.ops.map_blocks import unpickled
 
 TRIM_ALWAYS = 1 << 62
-TRIM_BYTES = 2**20  # least scratch from which freed memory is handed back to the system after a batch
+TRIM_BYTES = 2**20  # least scratch of a batch after which freed memory is returned to the system
 TRIM_PART = 32  # of the memory, shared by all workers: freed memory that they may keep, within the tenth of the limit
 
 
@@ -143,7 +140,7 @@ def run_executor(
     np.seterrcall(errors)
     gc.freeze()
     gc.set_threshold(700, 10, 10)  # Python's own: cycles of users' functions may hold much memory
-    trim_from = max(TRIM_BYTES, arena_size // TRIM_PART // workers)  # where memory is ample it stays, faulted
+    trim_from = max(TRIM_BYTES, arena_size // TRIM_PART // workers)  # ample memory stays, faulted in
     trim = ran_functions = False
     gpu = None if open_gpu is None else open_gpu(memory)
     if gpu is not None:
@@ -167,7 +164,7 @@ def run_executor(
             try:
                 programs[load.number] = ready = _Ready(load.pickled)
                 backends.append((load.number, ready.kernel.backend))
-            except Exception as error:  # a user's function may raise anything when it is unpickled
+            except Exception as error:  # unpickling a user's function may raise any exception
                 programs[load.number] = _Broken(error)
             continue
         if message[0] == OFFER:
@@ -259,7 +256,7 @@ def _run_batch(
             if cap is None:
                 granted.end()
             elif cap[1] or granted.cap != cap[0]:
-                granted.begin(*cap)  # it stays for the next ones of the batch that have the same
+                granted.begin(*cap)  # stays for the next operands of the batch with the same cap
         try:
             if stop_flags[stop_flag]:
                 raise ExecutionInterrupted("the job was told to stop")
@@ -282,7 +279,7 @@ def _run_batch(
             granted.end()
             report((INTERRUPTED,))
             return scratch
-        except BaseException as raised:  # the user's function may raise anything, SystemExit too; it is all reported
+        except BaseException as raised:  # user code may raise any exception, SystemExit too; all are reported
             error = raised if meaning is None else meaning(raised)
             taken = granted.taken() if cap is not None else 0
             granted.end()
@@ -370,7 +367,7 @@ class UnsizedRunner:
         if program.gathers:
             ((at, shape),) = ins
             assert shape is not None
-            line = np.ndarray(shape, program.inputs[0].dtype, self.memory, at)  # private: kernels may write to it
+            line = np.ndarray(shape, program.inputs[0].dtype, self.memory, at)  # private copy: kernels may write to it
             views = [line] + [line[:0]] * (len(program.inputs) - 1)
         else:
             views = [

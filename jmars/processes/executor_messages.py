@@ -106,7 +106,7 @@ class DeviceReady(NamedTuple):
     slab: int  # bytes for chunks; 0 if the GPU cannot be used
     seconds: float  # of the warm-up
     name: str
-    why: str  # the GPU cannot be used; "" if it can
+    why: str  # reason why the GPU cannot be used; "" if it can
 
 
 class CopiedDown(NamedTuple):
@@ -157,11 +157,11 @@ class ExecutorReport(NamedTuple):
     microseconds: Sequence[int]  # of each operand, without waiting for a core
     fresh: float  # bytes that each operand was the first to touch
     waited: float  # microseconds that they waited for a core
-    stop: Any  # a tuple whose first field is a kind of stop; None for none
+    stop: Any  # a tuple whose first field is a kind of stop; None for no stop
     shapes: Sequence[tuple[int, Any]]  # of chunks of unknown size
     peaks: Sequence[tuple[int, int]] = ()  # bytes, where memory was measured
     stored: Sequence[tuple[int, int, int]] = ()  # µs of storing with the wait for a slot, and without
     backends: Sequence[tuple[int, str]] = ()  # programs compiled since the last report, each with its back end
-    moved: Sequence[int] = ()  # bytes copied to the GPU and from it for each operand; empty without a GPU
+    moved: Sequence[int] = ()  # bytes copied to and from the GPU by each operand; empty without a GPU
     copies: tuple[int, float] = (0, 0.0)  # bytes of large copies to and from the GPU, and their seconds
     warned: Sequence[tuple[int, ...]] = ()  # place of an operand (also of the next), fields of its FloatError

@@ -64,7 +64,7 @@ class GpuBatches:
     def __init__(self, name: str, memory: mmap.mmap) -> None:
         self._memory, self._bytes = memory, np.frombuffer(memory, np.uint8)
         self._name = name
-        self._told: set[int] = set()  # programs whose back end was reported
+        self._told: set[int] = set()  # programs with a reported back end
         self._downs: deque[InSlab] = deque()  # chunks on their way to shared memory
         self._device: Device
         self._runner: DeviceRunner
@@ -105,7 +105,7 @@ class GpuBatches:
 
     def _run(self, programs: Mapping[int, Any], batch: _Batch, stop: Callable[[], bool]) -> None:
         try:
-            for ahead in (AHEAD, 0):  # after an error one by one, so that the error has an operand
+            for ahead in (AHEAD, 0):  # after an error operand by operand, so that the error has an operand
                 try:
                     self._on_device(programs, batch, stop, ahead)
                     break

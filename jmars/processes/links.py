@@ -123,7 +123,7 @@ class ChildLink(asyncio.Protocol):
         except Exception as error:  # asyncio would close the socket, and hide an OSError
             what = {"message": f"a message of {self.name} could not be handled", "exception": error}
             asyncio.get_running_loop().call_exception_handler(what)
-            self.kill()  # what it did and what is known of it may differ: the next one gets its orders again
+            self.kill()  # the child's state is uncertain: its successor gets the orders again
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The child hung up; kill a process that lives on without a socket."""

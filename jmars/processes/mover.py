@@ -116,7 +116,7 @@ def run_mover(link: socket.socket, arena_fd: int, arena_size: int, folder: str) 
     """Serve until the control process hangs up."""
     mover = Mover(memoryview(mmap.mmap(arena_fd, arena_size)), folder)
     read = link.makefile("rb").read
-    sys.setswitchinterval(1e-5)  # a thread makes checksums while another hands blocks to the disk
+    sys.setswitchinterval(1e-5)  # a thread computes checksums while the main thread hands blocks to the disk
     link.sendall(pack(("disk", mover.direct)))
     while True:
         try:

@@ -25,11 +25,11 @@ from jmars.errors import JmarsError
 from jmars.model.limits import PAGE
 from jmars.processes.vitals import descendants, private_now
 
-STACKS = 2**24  # bytes of thread stacks: the kernel counts their reserved size, of which they use little
+STACKS = 2**24  # bytes of thread stacks: the kernel counts their reserved size, of which little is used
 STACK = 2**19  # bytes of the stack of a thread that Python starts
-STEP = 2**22  # bytes by which retained memory must change to be reported again
+STEP = 2**22  # bytes; a smaller change of retained memory is not reported
 LOOK_SECONDS = 0.25  # between two samples of children and shared memory
-RETAINED = 2**25  # bytes by which the heap must have grown before its free parts are counted
+RETAINED = 2**25  # bytes of heap growth before its free parts are counted
 _WORDS = (  # the last two: C code that got no memory and set no exception
     "cannot allocate memory",
     "failed to map segment",
@@ -48,7 +48,7 @@ class RlimitGuard:
         self._bare = 0  # private bytes before functions ran
         self._beside = self._told = 0  # bytes of children and shared memory, and at the last report
         self._look_again = self._count_again = 0.0
-        self._free_bytes = self._data = self._private = 0  # free heap, and sizes of the process when it was counted
+        self._free_bytes = self._data = self._private = 0  # free heap, and sizes of the process at that count
         self._is_warm = False  # whether libraries have allocated their buffers
         self.cap = -1  # bytes; -1 for no cap
         self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
@@ -142,7 +142,7 @@ class RlimitGuard:
 
 def _warm() -> None:
     """Have the linear algebra library allocate all buffers now: a failure later would end the process."""
-    square = np.ones((128, 128))  # smaller ones need no buffer
+    square = np.ones((128, 128))  # smaller matrices need no buffer
     np.linalg.solve(square + np.eye(128), square @ square)
 
 

@@ -1,30 +1,27 @@
 """Reads the state and the memory of processes from /proc, so that no process has to answer.
 
-`worker/supervision.py` samples with it, and `health` decides.
-Source: Linux proc_pid_stat(5), proc_pid_wchan(5); Linux cgroups(7) for the freezers of version 1 (a frozen process
-waits in `__refrigerator` or, from Linux 6.1 on, in state D) and version 2 (in `do_freezer_trap`).
+`worker/supervision.py` samples with it, and `Health` decides.
 
-Decides from samples of /proc when a stopped or frozen child process is suspect, killed or given up.
+`Health` decides from samples when a stopped or frozen child process is suspect, killed or given up. Pure: samples in,
+actions out. A process that computes, with or without the interpreter's lock, sleeps, waits for a disk or is held by a
+debugger runs. A process that a signal stopped or that a freezer holds hangs: suspect after two samples, killed after
+FENCE_SECONDS, and given up after a kill without effect. Time counts only while samples come, so a host that was stopped
+or slept learns no hang from the clock.
 
-Pure: samples in, actions out. A process that computes, with or without the interpreter's lock, sleeps, waits for a
-disk or is held by a debugger runs. A process that a signal stopped or that a freezer holds hangs: suspect after two
-samples, killed after FENCE_SECONDS, and given up after a kill without effect. Time counts only while samples come, so a
-host that was stopped or slept learns no hang from the clock. Source: docs/explanation/reliability.md.
+`AllocationLivelockDetector` finds a process that retries a failing malloc for ever. Some libraries (OpenBLAS while it
+is loaded) retry a refused allocation without end and hold the interpreter's lock meanwhile, so no MemoryError is
+raised. Such a process never waits and spends nearly all time in the system, while memory, page faults, reads and writes
+stand still. A process that lists folders or serves sockets looks the same, so only a process without room for such a
+library's request is suspected; after a wrong suspicion the operand runs again, with more memory. Pure: samples in,
+process ids out.
 
-Detects allocation livelock: a process that retries a failing malloc for ever.
-
-Some libraries (OpenBLAS while it is loaded) retry a refused allocation without end and hold the interpreter's lock
-meanwhile, so no MemoryError is raised. Such a process never waits and spends nearly all time in the system, while
-memory, page faults, reads and writes stand still. A process that lists folders or serves sockets looks the same, so
-only a process that could not get what such libraries ask for at once is suspected; after a wrong suspicion the operand
-runs again, with more memory. Pure: samples in, process ids out.
-Source: Linux proc_pid_stat(5), proc_pid_io(5).
-
-Separates computing time from page faults and from waiting for a core, in an executor or a task of an engine.
-
+`Meter` separates computing time from page faults and from waiting for a core, in an executor or a task of an engine.
 Neither is a cost of the operand: memory is fresh once, and cores belong to other processes at times. The kernel counts
 both; a reading takes a microsecond per report.
-Source: Linux `Documentation/scheduler/sched-stats.rst` ("time spent waiting on a runqueue"); Linux getrusage(2).
+Source: Linux proc_pid_stat(5), proc_pid_wchan(5); Linux cgroups(7) for the freezers of version 1 (a frozen process
+waits in `__refrigerator` or, from Linux 6.1 on, in state D) and version 2 (in `do_freezer_trap`);
+docs/explanation/reliability.md; Linux proc_pid_stat(5), proc_pid_io(5); Linux `Documentation/scheduler/sched-stats.rst`
+("time spent waiting on a runqueue"); Linux getrusage(2).
 """
 
 from __future__ import annotations
@@ -43,7 +40,7 @@ from jmars.model.limits import PAGE
 _FROZEN = ("__refrigerator", "do_freezer_trap")
 _HELD = ("FROZEN", "FREEZING")  # FREEZING while a process of the group still runs
 _TICKS = os.sysconf("SC_CLK_TCK")  # of a second
-_NO_WAIT = ("", "0")  # wchan of a process that waits for nothing, or if the system hides it
+_NO_WAIT = ("", "0")  # wchan of a process that does not wait, or hidden by the system
 
 
 def vitals(pids: Iterable[int]) -> dict[int, Vital]:
@@ -159,10 +156,10 @@ class Vital(Enum):
 class HealthAction(Enum):
     """An action on a process."""
 
-    SUSPECT = "suspect"  # send it no batch, and start speculative copies of its repeatable operands
+    SUSPECT = "suspect"  # send no batch, and start speculative copies of its repeatable operands
     WELL = "well"  # the process runs again
-    FENCE = "fence"  # kill it
-    GIVE_UP = "give up"  # it cannot die: go on as if it had died
+    FENCE = "fence"  # kill the process
+    GIVE_UP = "give up"  # the process cannot die: treat it as dead
 
 
 class _Case:
@@ -171,7 +168,7 @@ class _Case:
     __slots__ = ("ended", "seconds", "steps")
 
     def __init__(self) -> None:
-        self.seconds = 0.0  # for which it was seen to hang
+        self.seconds = 0.0  # seconds that the process was seen to hang
         self.ended = 0.0  # value of `seconds` at the kill
         self.steps = [HealthAction.SUSPECT, HealthAction.FENCE, HealthAction.GIVE_UP]  # still to come
 
@@ -248,7 +245,7 @@ class Health:
 LIVELOCK_SECONDS = 4.0
 SYSTEM_SHARE = 2 / 3  # least share of system time
 MOST_ASKED = 2**27  # bytes of the largest allocation that a library retries: OpenBLAS's buffers
-BUSY = 0.1  # least share of a core, as many processes may wait for it
+BUSY = 0.1  # least share of a core; low, as many processes may wait for a core
 
 
 class ProcessUsage(NamedTuple):
@@ -258,7 +255,7 @@ class ProcessUsage(NamedTuple):
     user: float  # seconds
     system: float  # seconds
     still: tuple[int, ...]  # private pages, page faults, reads and writes
-    left: int = 0  # bytes that it may still allocate
+    left: int = 0  # bytes that the process may still allocate
 
 
 class AllocationLivelockDetector:

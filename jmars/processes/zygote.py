@@ -23,7 +23,7 @@ from jmars.actors.frames import pack, unpack
 from jmars.processes.executor import BatchSemaphore, run_executor
 from jmars.processes.mover import run_mover
 
-_LONGEST = 4096  # bytes of one message
+_LONGEST = 4096  # bytes of a message
 
 
 class Zygote:
@@ -134,13 +134,13 @@ def _become(role: str, fds: Sequence[int], arena_fd: int, arena_size: int, args:
         if role == "executor":
             run_executor(link, arena_fd, arena_size, BatchSemaphore(fds[1]), *args)
         elif role == "gpu":
-            from jmars.processes.gpu_batches import GpuBatches  # only hosts with a GPU need it
+            from jmars.processes.gpu_batches import GpuBatches  # only hosts with a GPU import the device floor
 
             threads, workers, name = args
             gpu = partial(GpuBatches, name)
             run_executor(link, arena_fd, arena_size, BatchSemaphore(fds[1]), threads, workers, gpu)
         elif role == "carrier":
-            from jmars.processes.carrier import run_carrier  # only hosts among several need it
+            from jmars.processes.carrier import run_carrier  # only hosts of a cluster of several hosts have a carrier
 
             run_carrier(link, arena_fd, arena_size)
         else:
