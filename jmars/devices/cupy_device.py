@@ -1,12 +1,10 @@
 """A GPU of NVIDIA, by CuPy. Only the process of the GPU imports this module, after its fork.
 
-NVRTC compiles the kernels of `kernels.cuda_loops` on first use; other functions are CuPy's own.
-Source: https://docs.cupy.dev/en/stable/reference/cuda.html.
+NVRTC compiles the kernels of `kernels.cuda_text` on first use; other functions are CuPy's own.
 
-Compiles sources for the GPU of this process by NVRTC; machine code is kept in a folder of the user.
-
-CuPy's own compilation flushes float32 numbers below 1.2e-38 to zero (`-ftz=true`); NumPy keeps them.
-Source: https://docs.nvidia.com/cuda/nvrtc/index.html.
+Sources are compiled by NVRTC for this process's GPU; machine code is kept in a folder of the user. CuPy's own
+compilation flushes float32 numbers below 1.2e-38 to zero (`-ftz=true`); NumPy keeps them.
+Source: https://docs.cupy.dev/en/stable/reference/cuda.html; https://docs.nvidia.com/cuda/nvrtc/index.html.
 """
 
 from __future__ import annotations

@@ -3,11 +3,10 @@
 `CupyDevice` is a GPU of NVIDIA, `FakeDevice` a GPU made of NumPy for tests. Memory for chunks is one block, the slab,
 and a chunk's place is an offset into the slab. Every call that takes a stream returns at once; the work runs later, in
 the order of the stream. Only events order the work of two streams.
-Source: docs/explanation/devices.md, "What a GPU's process asks of its GPU".
 
-Translates CUDA's errors.
-
-Source: CUDA Runtime API, "Error Handling" (`cudaError_t`).
+CUDA's errors are translated to jmars's.
+Source: docs/explanation/devices.md, "What a GPU's process asks of its GPU"; CUDA Runtime API, "Error Handling"
+(`cudaError_t`).
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ class FakeDevice(Device):
     def _run_one(self, event: _Event) -> None:
         """Run a piece of work of the stream that the order chooses."""
         needed, blocked = event.stream, event.stream.blocks()
-        while blocked is not None:  # the stream whose work the event needs next
+        while blocked is not None:  # follow the chain to the stream whose work the event needs next
             needed, blocked = blocked.stream, blocked.stream.blocks()
         able = [one for one in self._streams if one.blocks() is None and one.work]
         others = [one for one in able if one is not needed]

@@ -82,7 +82,7 @@ def open_device(name: str) -> Device:
     """Open a GPU in this process, which must not have used CUDA before."""
     kind, _, rest = name.partition(":")
     if kind == "fake":
-        from jmars.devices.fake_device import FakeDevice  # clients, which only look for names, need none of it
+        from jmars.devices.fake_device import FakeDevice  # clients, which only look for names, do not import the module
 
         size, _, more = rest.partition(":")
         lost_after = int(more) if more.isdigit() else None

@@ -1,10 +1,9 @@
-"""Sizes of launches of the loops of `kernels.cuda_loops`. Pure.
+"""Sizes launches of the loops of `kernels.cuda_text`, and keeps the machine code of GPU kernels between processes.
 
 Arrays lie in C's order; an input of a map may be broadcast.
 
-Keeps machine code of GPU kernels in a folder of the user, so that the next process need not compile.
-
-A folder that cannot be read or written costs a compilation in each process, no operand; the log says why.
+Machine code is kept in a folder of the user, so that the next process need not compile. A folder that cannot be read or
+written costs a compilation in each process, no operand; the log says why.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from jmars.errors import ClusterError
 
 BLOCKS = 4096  # blocks of a reduction that keep a GPU busy
 THREADS = 256  # of a block of a reduction
-LEAST = 8  # elements of a part for a thread
+MIN_PART_ELEMENTS = 8  # elements of a part for a thread
 Shape = tuple[int, ...]
 
 
@@ -128,7 +127,7 @@ def reductions(shape: Shape, axes: Sequence[int]) -> list[ReductionLaunch]:
 
 def _of_one_run(rows: int, depth: int, width: int) -> list[ReductionLaunch]:
     whole = _launch(rows, depth, width, depth)
-    parts = min(-(-BLOCKS // whole.blocks), depth // (whole.block[1] * LEAST))
+    parts = min(-(-BLOCKS // whole.blocks), depth // (whole.block[1] * MIN_PART_ELEMENTS))
     if parts < 2:
         return [whole]
     first = _launch(rows, depth, width, -(-depth // parts))
@@ -195,7 +194,7 @@ def _remove_oldest(folder: Path) -> None:
     for entry in os.scandir(folder):
         try:
             status = entry.stat()
-        except FileNotFoundError:  # another process removed it
+        except FileNotFoundError:  # removed by another process
             continue
         files.append((status.st_mtime_ns, status.st_size, entry.path))
     beyond = sum(size for _, size, _ in files) - LIMIT

@@ -1,13 +1,12 @@
 """Functions that a GPU runs by name, on arrays of NumPy or of CuPy: both libraries have the same functions.
 
 Each function takes the library `xp` first and writes `out`, with NumPy's values and dtypes.
-Source: CuPy reference, "Comparison Table" and "Differences between CuPy and NumPy".
 
-Functions of matrices that a GPU runs: `svd`, `qr`, `eigh`, `inv` and others by cuSOLVER, and the blocks of TSQR.
-
-CuPy gives values that are not finite, or unfinished ones, where NumPy raises LinAlgError. Here both raise, so that a
-core computes the operand again and the error is NumPy's. Vectors may have other signs than LAPACK's.
-Source: CuPy reference, `cupyx.errstate` and the warnings of `cupy.linalg`.
+Functions of matrices are `svd`, `qr`, `eigh`, `inv` and others by cuSOLVER, and the blocks of TSQR. CuPy gives values
+that are not finite, or unfinished ones, where NumPy raises LinAlgError. Here both raise, so that a core computes the
+operand again and the error is NumPy's. Vectors may have other signs than LAPACK's.
+Source: CuPy reference, "Comparison Table" and "Differences between CuPy and NumPy"; CuPy reference, `cupyx.errstate`
+and the warnings of `cupy.linalg`.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _NAMED_BY_FUNCTION: dict[str, set[str]] = {
     "svd": {"full_matrices", "compute_uv"}, "qr": {"mode"}, "eigh": {"UPLO"}, "eigvalsh": {"UPLO"}, "inv": set(),
     "det": set(), "slogdet": set(),
 }  # fmt: skip
-_PLAIN = ("hermitian", False)  # NumPy's default, which CuPy does not take
+_PLAIN = ("hermitian", False)  # NumPy's default, which CuPy does not accept
 _STACKS: dict[str, tuple[str, Callable[..., Any]]] = {
     "_call_linalg": ("linalg_value", decompositions._call_linalg),
     "_pack_results": ("linalg_row", decompositions._pack_results),

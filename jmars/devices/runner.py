@@ -2,28 +2,22 @@
 
 `submit` gives the work of an operand to the streams and returns at once; `finish` waits for the oldest. Two operands
 ahead keep all three streams busy. An output stays on the device, and is copied to shared memory if that is asked for.
-Source: docs/explanation/devices.md, "Levels of memory".
 
-Chunks in the memory of a device, and the events to wait for before memory is read or written.
-
+`DeviceContents` has the chunks in the memory of a device, and the events to wait for before memory is read or written.
 A stream may read a range after the write of it, and write a range after the last write and all reads of it. The control
-process chooses the slots; this module knows their chunks, since only the device's process knows the orders that ran.
+process chooses the slots; the runner knows their chunks, since only the device's process knows the orders that ran.
 Pure: events are any objects.
-Source: docs/explanation/devices.md, "What a GPU's process asks of its GPU".
 
-Copies bytes between shared memory and a device, in one direction.
+`Staging` copies bytes between shared memory and a device, in one direction. A stream copies only pinned memory beside
+kernels. Large chunks are copied from and to shared memory itself, which `PinnedSegments` pins. Other bytes go through
+two pinned buffers: while a stream copies a buffer, this process fills or empties the second buffer.
 
-A stream copies only pinned memory beside kernels. Large chunks are copied from and to shared memory itself, which
-`PinnedSegments` pins. Other bytes go through two pinned buffers: while a stream copies a buffer, this process fills or
-empties the second buffer.
-Source: docs/explanation/devices.md, "Levels of memory".
-
-Pins segments of a host's shared memory, so that streams copy chunks without a buffer between.
-
-Large copies pin the segments of their chunk, and a segment stays pinned for later chunks. Pinning a GiB takes half as
-long as copying a GiB through buffers; copies of pinned memory are as fast as PCIe. Where the control process gave pages
-back to the system, a pinned segment would keep the old pages: all segments are then pinned anew.
-Source: https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html (`cudaHostRegister`).
+`PinnedSegments` pins segments of a host's shared memory, so that streams copy chunks without a buffer between. Large
+copies pin the segments of their chunk, and a segment stays pinned for later chunks. Pinning a GiB takes half as long as
+copying a GiB through buffers; copies of pinned memory are as fast as PCIe. Where the control process gave pages back to
+the system, a pinned segment would keep the old pages: all segments are then pinned anew.
+Source: docs/explanation/devices.md, "Levels of memory", "What a GPU's process asks of its GPU";
+https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html (`cudaHostRegister`).
 """
 
 from __future__ import annotations
@@ -121,7 +115,7 @@ class DeviceContents:
 
 
 STAGING = 2**25  # bytes of a buffer: 32 MiB
-TIMED = 2**18  # least bytes of a copy that is timed; of a smaller one the latency would count
+TIMED = 2**18  # bytes; a smaller copy is not timed, since its latency would count
 
 
 class _Buffer:
@@ -152,7 +146,7 @@ class Staging:
 
     def copy_in(self, offset: int, source: Array, stream: Any) -> None:
         """Copy bytes to the slab; `source` must not change until the stream has come behind the copy."""
-        direct = self._segments.parts(source) if self._segments else None  # pins, which is no part of a copy's time
+        direct = self._segments.parts(source) if self._segments else None  # pins, which is not part of a copy's time
         start = self._device.record(stream, timed=True) if source.size >= TIMED else None
         for at, part in self._places(offset, source, direct):
             if direct is None:
@@ -166,7 +160,7 @@ class Staging:
 
     def copy_out(self, target: Array, offset: int, stream: Any) -> None:
         """Copy bytes of the slab to `target`, which holds them after `flush`."""
-        direct = self._segments.parts(target) if self._segments else None  # pins, which is no part of a copy's time
+        direct = self._segments.parts(target) if self._segments else None  # pins, which is not part of a copy's time
         start = self._device.record(stream, timed=True) if target.size >= TIMED else None
         for at, part in self._places(offset, target, direct):
             if direct is None:
@@ -247,7 +241,7 @@ class InSlab(NamedTuple):
 class Submitted(NamedTuple):
     """An operand that runs on the streams of a device."""
 
-    brought: Sequence[InSlab]  # inputs that it copied to the device
+    brought: Sequence[InSlab]  # inputs that were copied to the device for the operand
     out: InSlab
     computed: Any  # event
 
@@ -315,7 +309,7 @@ class DeviceRunner:
             self._wait(self._compute, contents.before_write(start, stop))
         try:
             program.enqueue(device, self._compute, [one.offset for one in inputs], out.offset, scratch, args)
-        finally:  # after an error too, the next write has to wait for what was given to the stream
+        finally:  # after an error too, the next write has to wait for the launched work
             computed = device.record(self._compute)
             for one in inputs:
                 contents.read(one.offset, one.stop, computed)
@@ -390,7 +384,7 @@ class DeviceRunner:
 log = logging.getLogger("jmars.worker")
 
 SEGMENT = 2**24  # bytes of a segment: 16 MiB, pinned in some 0.6 ms
-LEAST = 2**20  # bytes of a copy for which segments are pinned
+MIN_PINNED_BYTES = 2**20  # bytes; segments are pinned for larger copies only
 
 
 class PinnedSegments:
@@ -403,7 +397,12 @@ class PinnedSegments:
     """
 
     def __init__(
-        self, device: Device, memory: Array, removals: Callable[[], int], size: int = SEGMENT, least: int = LEAST
+        self,
+        device: Device,
+        memory: Array,
+        removals: Callable[[], int],
+        size: int = SEGMENT,
+        least: int = MIN_PINNED_BYTES,
     ) -> None:
         self._device, self._memory, self._size, self._least = device, memory, size, least
         self._removals, self._seen = removals, removals()
@@ -443,7 +442,7 @@ class PinnedSegments:
             self._device.pin(self._segment(number))
         except DeviceLostError:
             raise
-        except Exception as error:  # containers may forbid it
+        except Exception as error:  # containers may forbid pinning
             told = "shared memory cannot be pinned (%s): chunks go to %s by buffers"
             log.warning(told, error, self._device.name)
             self._usable = False

@@ -26,7 +26,7 @@ OTHER = "#999999"
 WIDTH = 1000  # pixels, at most
 ROWS = 15  # of a chart of bars
 MARKS = 200  # that a time line draws
-EDGED = 5_000  # operands, up to which bars have edges: the shortest are seen, and drawing takes twice as long
+EDGED = 5_000  # operands; larger charts have no edges: edges show the shortest bars, but double the drawing time
 
 # The real time of a place `at` in a folded time line, between the knots of `Pauses`.
 REAL_TIME = """

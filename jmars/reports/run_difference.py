@@ -17,7 +17,7 @@ from jmars.model.timing import spans
 from jmars.reports.run_record import OperandNames
 from jmars.units import format_bytes
 
-_ROWS = 5  # of a table
+_TABLE_ROWS = 5  # of a table
 Operand = tuple[int, int]  # stage and number
 
 
@@ -40,7 +40,7 @@ class _Run:
 
     operands: dict[Operand, _Ran] = field(default_factory=dict)  # as each ran first
     names: dict[int, OperandNames] = field(default_factory=dict)  # by stage
-    graphs: dict[int, tuple[bytes, ...]] = field(default_factory=dict)  # by stage: what two equal graphs have in common
+    graphs: dict[int, tuple[bytes, ...]] = field(default_factory=dict)  # by stage: common parts of equal graphs
     totals: dict[str, float] = field(default_factory=dict)
 
     @classmethod
@@ -169,7 +169,7 @@ def _kinds(a: _Run, b: _Run) -> dict[str, Any]:
     none = (0.0, 0)
     found = [(name, left.get(name, none), right.get(name, none)) for name in dict.fromkeys([*left, *right])]
     found.sort(key=lambda one: -abs(one[2][0] - one[1][0]))
-    return _table("kind: time · operands", [_compared(*one) for one in found[:_ROWS]])
+    return _table("kind: time · operands", [_compared(*one) for one in found[:_TABLE_ROWS]])
 
 
 def _workers(a: _Run, b: _Run) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def _workers(a: _Run, b: _Run) -> dict[str, Any]:
     left, right, none = load(a), load(b), (0.0, 0)
     found = [(name, left.get(name, none), right.get(name, none)) for name in sorted({*left, *right})]
     found.sort(key=lambda one: -abs(one[2][0] - one[1][0]))
-    return _table("worker: time · operands", [_compared(*one) for one in found[:_ROWS]])
+    return _table("worker: time · operands", [_compared(*one) for one in found[:_TABLE_ROWS]])
 
 
 def _slowest(a: _Run, b: _Run) -> dict[str, Any]:
@@ -191,7 +191,7 @@ def _slowest(a: _Run, b: _Run) -> dict[str, Any]:
     both = [one for one in a.operands if one in b.operands]
     both.sort(key=lambda one: -abs(b.operands[one].seconds - a.operands[one].seconds))
     rows = []
-    for one in both[:_ROWS]:
+    for one in both[:_TABLE_ROWS]:
         left, right = a.operands[one].seconds, b.operands[one].seconds
         cells = (_seconds(left), _seconds(right), _change(left, right, _seconds))
         rows.append(_row(a.name(one, lines=False), *cells, at=a.operands[one].begin))

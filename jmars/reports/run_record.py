@@ -109,7 +109,7 @@ class RunRecord:
         self._names: dict[str, OperandNames] = {}  # of the newest stage, by job
         self._stages: set[tuple[str, int]] = set()  # (job, number) of the stages that were built
         self._worker_names: dict[int, str] = {}  # by the cluster's number, planned for or not
-        self._later: list[Event] = []  # of the cluster, since the last job ended; another job may follow
+        self._later: list[Event] = []  # the cluster's events since the last job's end; a further job may follow
         self._blocks: list[tuple[NDArray[np.float64], NDArray[np.int64]]] = []
 
     @classmethod

@@ -26,10 +26,10 @@ from jmars.units import format_bytes, format_seconds
 
 _HEAD = b"jmars run 1\n"
 _LARGEST = 128 * 2**20  # bytes of events in a file
-_MOST = 1_000_000  # events, and entries of a list or table in one
-# what reading and folding events of a damaged file raises
+_MOST = 1_000_000  # events, and entries of a list or table in an event
+# errors of reading and folding the events of a damaged file
 DAMAGES = (zlib.error, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, msgpack.UnpackException)
-_ROWS = 8  # of a table in a summary
+_SUMMARY_ROWS = 8  # of a table in a summary
 
 
 class SavedRun:
@@ -110,7 +110,7 @@ class SavedRun:
             lines.append(f"  {job.name or job.id}: {job.state} after {took}{predicted}{peak}")
             lines += [f"    {job.error}"] if job.error else []
         lines += _table("seconds by kind", record.by("kind")) + _table("seconds by line", record.by("line"))
-        return "\n".join([*lines, *(f"  {at:.2f} s: {text}" for at, text in record.marks[:_ROWS])])
+        return "\n".join([*lines, *(f"  {at:.2f} s: {text}" for at, text in record.marks[:_SUMMARY_ROWS])])
 
 
 def damaged(path: str | os.PathLike[str], error: Exception) -> JmarsError:
@@ -138,7 +138,9 @@ def save_run(path: str | os.PathLike[str], events: Sequence[Event], job: str, na
 def _table(title: str, rows: Sequence[tuple[str, float, int]]) -> list[str]:
     if not rows:
         return []
-    return [f"  {title}:"] + [f"    {seconds:8.3f}  {count:7,}  {text}" for text, seconds, count in rows[:_ROWS]]
+    return [f"  {title}:"] + [
+        f"    {seconds:8.3f}  {count:7,}  {text}" for text, seconds, count in rows[:_SUMMARY_ROWS]
+    ]
 
 
 _OPERANDS = 10_000_000  # of a graph, before fusion and after

@@ -212,7 +212,7 @@ def test_all_axes_and_shapes(
 ) -> None:
     monkeypatch.setattr("jmars.devices.launches.BLOCKS", blocks)
     monkeypatch.setattr("jmars.devices.launches.THREADS", 16)
-    monkeypatch.setattr("jmars.devices.launches.LEAST", 1)
+    monkeypatch.setattr("jmars.devices.launches.MIN_PART_ELEMENTS", 1)
     x = np.arange(int(np.prod(shape)), dtype="i8").reshape(shape) % 97
     found = reduced(host, Case("add", I8, I8, "positive"), x, axes)
     assert np.array_equal(found, x.sum(axis=axes, keepdims=True))
