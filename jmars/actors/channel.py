@@ -1,17 +1,14 @@
 """ActorChannel: an authenticated connection between actors of two processes; see `Dialogue` for its messages.
 
 The greeting proves the ends to each other before any message is decoded. A message takes 4 µs, against 60 in xoscar.
-Source: docs/explanation/seeds.md, "Architecture" (actors).
 
-GreetedConnection: a stream connection that begins with a greeting and goes on with frames.
+`GreetedConnection` is a stream connection that begins with a greeting and goes on with frames. Nothing is decoded
+before the greeting is over. `ActorChannel` and `TlsLink` are its two kinds.
 
-Nothing is decoded before the greeting is over. `ActorChannel` and `TlsLink` are its two kinds.
-
-Hands a file descriptor to a process: the shared memory of a cluster, to a client that did not make the memory.
-
-An actor returns a `Descriptor`; `received` gets the descriptor as ancillary data of the answer, behind the same proof
-of the token as all messages. `received` blocks on a separate connection, since event loops read no ancillary data.
-Source: unix(7), SCM_RIGHTS.
+A client that did not make a cluster's shared memory gets its file descriptor. An actor returns a `Descriptor`;
+`received` gets the descriptor as ancillary data of the answer, behind the same proof of the token as all messages.
+`received` blocks on a separate connection, since event loops read no ancillary data.
+Source: docs/explanation/seeds.md, "Architecture" (actors); unix(7), SCM_RIGHTS.
 """
 
 from __future__ import annotations
@@ -94,7 +91,7 @@ class GreetedConnection(asyncio.Protocol):
         gone.__cause__ = exc
         if not self.ready.done():
             self.ready.set_exception(gone)
-            self.ready.exception()  # retrieved: the server side has nobody waiting
+            self.ready.exception()  # retrieved: no caller waits on the server side
         self._lost(gone)
 
     # -- for subclasses

@@ -1,21 +1,17 @@
 """Dialogue: asks and tells actors of the peer, and serves own actors, over any connection.
 
 A message is `(number, actor, method, args)`; number 0 wants no answer. An answer is `(-number, ok, value)`. An actor is
-any object whose class lists remote methods. Subclasses send messages and pass received messages on:
-`ActorChannel` for one connection, `LastingChannel` for connections that break and are dialled again.
-Source: docs/explanation/seeds.md, "Architecture" (actors).
+any object whose class lists remote methods. Subclasses send messages and pass received messages on: `ActorChannel` for
+one connection, `LastingChannel` for connections that break and are dialled again.
 
-ActorFactory: creates and destroys actors of registered classes when an authenticated peer asks for it.
+`ActorFactory` creates and destroys actors of registered classes when an authenticated peer asks for it. A peer names a
+class that this process registered, never code. Actors that this process added itself cannot be destroyed by peers.
+`Dialogue.create_actor` and `destroy_actor` ask the peer's factory.
 
-A peer names a class that this process registered, never code. Actors that this process added itself cannot be destroyed
-by peers. `Dialogue.create_actor` and `destroy_actor` ask the peer's factory.
+`Mailbox` has the actors of this process by name, and the methods that messages may call. Messages reach only methods
+that the actor's class, or a base of it, marks with `remote_method`; other public methods are for the actor's own
+process. `actor_proxy` makes from such a class an object that sends the messages.
 Source: docs/explanation/seeds.md, "Architecture" (actors); Mars `actors/core.py`, `create_actor` and `destroy_actor`.
-
-Mailbox: the actors of this process by name, and the methods that messages may call.
-
-Messages reach only methods that the actor's class, or a base of it, marks with `remote_method`; other public methods
-are for the actor's own process. `actor_proxy` makes from such a class an object that sends the messages.
-Source: docs/explanation/seeds.md, "Architecture" (actors).
 """
 
 from __future__ import annotations
@@ -108,7 +104,7 @@ class Dialogue(ABC):
         for answer in self._answers.values():
             if not answer.done():
                 answer.set_exception(error)
-                answer.exception()  # retrieved: perhaps nobody awaits it any more
+                answer.exception()  # retrieved: the caller may have stopped waiting
         self._answers.clear()
 
     def _receive(self, message: Any) -> None:
@@ -138,7 +134,7 @@ class Dialogue(ABC):
         """Call the method that a message names; a coroutine runs as a task."""
         try:
             value = self.mailbox.find(actor, method)(*args)
-        except Exception as error:  # every failure of an actor travels to who asked
+        except Exception as error:  # every failure of an actor travels to the caller
             self._fail(number, actor, method, error)
             return
         if inspect.isawaitable(value):
@@ -153,7 +149,7 @@ class Dialogue(ABC):
     async def _finish(self, number: int, actor: str, method: str, value: Any) -> None:
         try:
             result = await value
-        except Exception as error:  # every failure of an actor travels to who asked
+        except Exception as error:  # every failure of an actor travels to the caller
             self._fail(number, actor, method, error)
             return
         if number and not self.closed:
@@ -162,7 +158,7 @@ class Dialogue(ABC):
     def _answer(self, number: int, actor: str, method: str, value: Any) -> None:
         try:
             self._send((-number, True, value))
-        except (ProtocolError, TypeError, ValueError, OverflowError) as error:  # it cannot be packed
+        except (ProtocolError, TypeError, ValueError, OverflowError) as error:  # not packable
             self._fail(number, actor, method, error)
 
     def _fail(self, number: int, actor: str, method: str, error: Exception) -> None:
@@ -297,7 +293,7 @@ class Mailbox:
     """The actors of this process by name."""
 
     def __init__(self) -> None:
-        self._actors: dict[str, dict[str, Any]] = {}  # by name of the actor and of the method: who answers
+        self._actors: dict[str, dict[str, Any]] = {}  # by name of the actor, then of the method
 
     def add(self, name: str, *actors: Any) -> None:
         """Make an actor addressable as `name`; of several, the first that has a method answers."""

@@ -10,7 +10,7 @@ import msgpack
 from jmars.errors import ProtocolError
 from jmars.model.messages import pack_record, unpack_record
 
-MAX_FRAME = 2**31 - 1  # bytes of one body
+MAX_FRAME = 2**31 - 1  # bytes of a body
 
 
 def pack(message: Any) -> bytes:

@@ -3,11 +3,9 @@
 A greeting is plain: it takes bytes of the peer and returns bytes to send. `UnixGreeting` serves the processes of one
 host; `TlsGreeting` (tls.py) serves links between hosts, which prove themselves by certificates.
 
-Authentication of connections: the same user of this host, with the cluster's token.
-
-The server sends a nonce, the client answers with an HMAC and a nonce of its own, the server answers with an HMAC. All
-three messages are of fixed length, so nothing is parsed before the token is proven: a stranger can neither have a
-pickle read nor replay frames. Source: RFC 2104.
+`UnixGreeting` proves the same user of this host and the cluster's token. The server sends a nonce, the client answers
+with an HMAC and a nonce of its own, the server answers with an HMAC. All three messages are of fixed length, so nothing
+is parsed before the token is proven: a stranger can neither have a pickle read nor replay frames. Source: RFC 2104.
 """
 
 from __future__ import annotations
@@ -24,7 +22,7 @@ from abc import ABC, abstractmethod
 
 from jmars.errors import AuthenticationError, ProtocolError
 
-PROOF_SECONDS = 0.9  # a client that proves nothing for so long is cut off
+PROOF_SECONDS = 0.9  # a client without proof is disconnected after so many
 ANSWER_SECONDS = 30.0  # a cluster that is busy compiling may answer late
 
 

@@ -4,16 +4,16 @@
 and are made again (tls_link.py). The conversation ends when it is given up: by this host, by the peer, or because the
 peer is another incarnation. Until then messages to a peer that is away are kept, up to a limit.
 
-Delivery: acts on messages exactly once and in order over a transport that loses, doubles and reorders frames.
+`Delivery` works over a transport that loses, doubles and reorders frames. `Delivery` is an end of a conversation, and
+pure: it takes messages, frames and the time, and returns frames to send and messages to act on. The thin shell around
+`Delivery` (the link between hosts, the simulation of tests/sim) calls `resume` after connecting, then `send`, `receive`
+and afterwards `due`, and wakes at `next_due`.
 
-`Delivery` is an end of a conversation, and pure: it takes messages, frames and the time, and returns frames to send and
-messages to act on. The thin shell around `Delivery` (the link between hosts, the simulation of tests/sim) calls
-`resume` after connecting, then `send`, `receive` and afterwards `due`, and wakes at `next_due`.
-
-A frame is `(sender, to, number, acknowledged, message)`, plain values for msgpack. Messages are numbered from 1 for
-a pair of incarnations; number 0 carries no message, only the sender and an acknowledgement. Unacknowledged messages
-are sent again. A new end has a higher incarnation, ignores messages for the incarnation before, and the peer learns
-of the lost messages. Source: RFC 9293, section 3.8 (sliding window).
+A frame is `(sender, to, number, acknowledged, message)`, plain values for msgpack. Messages are numbered from 1 for a
+pair of incarnations; number 0 carries no message, only the sender and an acknowledgement. Unacknowledged messages are
+sent again. A new end has a higher incarnation, ignores messages for the incarnation before, and the peer learns of the
+lost messages.
+Source: RFC 9293, section 3.8 (sliding window).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Frame = tuple[int, int, int, int, Any]
 
 WINDOW = 256  # messages on their way at most; the other end keeps as many that came too early
 LIMIT = 100_000  # messages that may wait to be acknowledged before the other end counts as gone
-TIMEOUT, LONGEST = 0.2, 5.0  # seconds until what is not acknowledged is sent again, doubled each time up to the longest
+TIMEOUT, LONGEST = 0.2, 5.0  # seconds until an unacknowledged message is sent again, doubled up to the longest
 ACK_PATIENCE = 0.02  # patience of an acknowledgement, a small part of TIMEOUT
 BURST = 16  # messages sent again at a time, the oldest first
 
@@ -46,9 +46,9 @@ BURST = 16  # messages sent again at a time, the oldest first
 class Received:
     """Result of a frame."""
 
-    messages: list[Any] = field(default_factory=list)  # to act on now, in the order in which they were sent
-    is_new: bool = False  # the other end is heard for the first time, or is not the one it was
-    undelivered: list[Any] = field(default_factory=list)  # not acknowledged by the one that it was: perhaps acted on
+    messages: list[Any] = field(default_factory=list)  # messages to act on now, in sending order
+    is_new: bool = False  # first frame of the other end, or of its new incarnation
+    undelivered: list[Any] = field(default_factory=list)  # not acknowledged by the earlier incarnation; may be acted on
 
 
 class Delivery:
@@ -93,17 +93,17 @@ class Delivery:
         patience: float = ACK_PATIENCE,
     ) -> None:
         self.incarnation = incarnation
-        self.peer = 0  # incarnation of the other end, 0 until it is heard
+        self.peer = 0  # incarnation of the other end, 0 until its first frame
         self._window, self._limit, self._first_timeout, self._patience = window, limit, timeout, patience
         self._next = 1  # number of the next message
         self._sent: deque[tuple[int, Any]] = deque()  # on their way, by number
         self._waiting: deque[Any] = deque()  # beyond the window, or before the other end is heard
         self._timeout = timeout
-        self._again = math.inf  # when what is on its way is sent again
-        self._heard = 0  # number up to which everything was acted on
+        self._again = math.inf  # time of the next retransmission
+        self._heard = 0  # number up to which all messages were acted on
         self._told = 0  # number that the other end was last told of
-        self._early: dict[int, Any] = {}  # by number: came before one that is missing
-        self._acknowledge = math.inf  # when the other end must be told what was heard
+        self._early: dict[int, Any] = {}  # number: message that came before a missing message
+        self._acknowledge = math.inf  # deadline of the next acknowledgement
 
     @property
     def unacknowledged(self) -> int:
@@ -145,11 +145,11 @@ class Delivery:
         sender, to, number, acknowledged, message = _checked(frame)
         found = Received()
         if sender < self.peer:
-            return found  # of one that is no more
+            return found  # frame of an earlier incarnation of the other end
         if sender > self.peer:
             found.is_new = True
             self._begin(sender, found)
-        if to != self.incarnation:  # for nobody yet, or for the one that stood here before: it must hear who we are
+        if to != self.incarnation:  # frame for an earlier incarnation, or for none yet: acknowledge with ours
             self._acknowledge = now
             return found
         self._acknowledged(acknowledged, now)
@@ -201,7 +201,7 @@ class Delivery:
         if number != self._heard + 1:
             if self._heard < number <= self._heard + self._window:
                 self._early[number] = message
-            self._acknowledge = now  # the other end sends in vain, or something is missing: it should hear of it
+            self._acknowledge = now  # duplicate or gap: acknowledge at once
             return
         messages.append(message)
         self._heard = number
@@ -246,11 +246,11 @@ def _checked(frame: Any) -> Frame:
 
 log = logging.getLogger("jmars.actors")
 
-BEAT_SECONDS = 0.5  # a connection on which nothing was sent for so long carries a beat
-ACK_SECONDS = 0.2  # for which an acknowledgement waits for a message; nothing is sent again before the connection ends
+BEAT_SECONDS = 0.5  # a connection carries a beat after so many seconds without a message
+ACK_SECONDS = 0.2  # for which an acknowledgement waits for a message; resent only on a new connection
 ROOM = 2**30  # bytes of messages that may wait to be acknowledged
-# Frames beside those of Delivery: (PING, stamp), (PONG, stamp of the ping), (END, reason), and the first frame of each
-# connection: (HELLO, session), which tells two processes with one certificate apart.
+# Frames beside those of Delivery: (PING, stamp), (PONG, stamp of the ping), (END, reason), and the first frame of a
+# connection: (HELLO, session), which tells two processes with the same certificate apart.
 PING, PONG, END, HELLO = 1, 2, 3, 4
 SESSION = 16  # bytes
 
@@ -359,7 +359,7 @@ class LastingChannel(Dialogue):
         state = f"ended: {self.why}" if self.closed else "up" if self.up else "down"
         return f"<LastingChannel to {called(self.peer)}, {state}>"
 
-    # -- what callers use
+    # -- for callers
     @property
     def up(self) -> bool:
         """Whether a connection is there."""
@@ -381,7 +381,7 @@ class LastingChannel(Dialogue):
         """End the conversation."""
         self.give_up(f"{called(self.own)} closed the link")
 
-    # -- what connections use
+    # -- for connections
     def refuses(self, link: Link, session: bytes) -> str:
         """Why a new connection cannot be used; "" where it can."""
         if self.closed:

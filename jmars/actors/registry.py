@@ -88,7 +88,7 @@ def entries() -> list[Entry]:
     try:
         paths = sorted(runtime_dir().glob("*.json"))
     except ClusterError:
-        return []  # a folder that others may enter is not ours to believe
+        return []  # other users may write to the folder: not trusted
     return [entry for entry in map(read_entry, paths) if entry is not None]
 
 

@@ -4,7 +4,7 @@ Both ends of a connection show certificates of the cluster's own authority (depl
 not an address: `head.CLUSTER.jmars` is host 0, `host-3.CLUSTER.jmars` host 3; a second name holds the host's
 incarnation. Only TLS 1.3 is spoken. Source: RFC 8446; RFC 6125; RFC 7301.
 
-Chooses the connection that gives way where too many peers have proved no identity yet.
+`gives_way` chooses the connection to close if too many peers have proved no identity yet.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 from jmars.errors import AuthenticationError, ProtocolError
 
 HEAD = 0  # number of the host with clients and scheduler
-BEATS = "jmars-beats"  # purpose of a connection that carries nothing else
+BEATS = "jmars-beats"  # purpose of a connection for beats alone
 _NAME = re.compile(r"(?:head|host-([1-9][0-9]{0,8}))\.([0-9A-Za-z-]{1,40})\.jmars")
 _INCARNATION = re.compile(r"incarnation-([1-9][0-9]{0,17})\.(.+)")
 
@@ -122,7 +122,7 @@ def server_context(credentials: Credentials, strangers: bool = False) -> ssl.SSL
     """
     context = _context(ssl.PROTOCOL_TLS_SERVER, credentials.ca)
     context.verify_mode = ssl.CERT_OPTIONAL if strangers else ssl.CERT_REQUIRED
-    context.set_alpn_protocols([BEATS])  # chosen where the client asks for it
+    context.set_alpn_protocols([BEATS])  # chosen if the client offers it
     context.num_tickets = 0  # a socket closed with tickets unread sends RST, and bytes under way are lost
     _load(context, credentials)
     return context
@@ -149,7 +149,7 @@ def enrolment_context(ca: bytes) -> ssl.SSLContext:
 
 
 def _context(protocol: ssl._SSLMethod, ca: bytes) -> ssl.SSLContext:
-    context = ssl.SSLContext(protocol)  # trusts nobody, and writes no key log whatever the environment says
+    context = ssl.SSLContext(protocol)  # no default CAs, and no key log whatever the environment says
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_flags |= ssl.VERIFY_X509_STRICT
     try:

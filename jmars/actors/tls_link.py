@@ -4,12 +4,9 @@ After the handshake of TLS the listening end says by one code whether the peer i
 that may only enrol or beat, or why it is refused: in TLS 1.3 the dialling end learns of a refusal only at its first
 read. Nothing of the peer is decoded before.
 
-Dials another host of the cluster: the first time, and whenever the connection breaks or falls silent.
-
-Listens for other hosts of the cluster, and gives connections to the LastingChannels of the hosts.
-
-A peer's certificate is checked before a byte of it is decoded. Hosts without a certificate are strangers; they reach
-one small mailbox, in which they can only ask for a certificate.
+A host dials the first time, and whenever the connection breaks or falls silent. A listener gives connections to the
+LastingChannels of the hosts. A peer's certificate is checked before a byte of it is decoded. Hosts without a
+certificate are strangers; they reach one small mailbox, in which they can only ask for a certificate.
 """
 
 from __future__ import annotations
@@ -34,7 +31,7 @@ MAGIC = b"jmars-l1"
 LINK, VISITOR, REFUSED = b"l", b"v", b"r"  # codes after the magic; a visitor reaches few actors, over no link
 HEADER = len(MAGIC) + 1
 PATIENCE = 10.0  # seconds that a welcomed peer may be silent
-LOST_SECONDS = 8.0  # a connection whose bytes are not acknowledged for so long is cut
+LOST_SECONDS = 8.0  # a connection whose bytes are unacknowledged for so long is cut
 
 
 def tune(connection: socket.socket) -> None:
@@ -86,7 +83,7 @@ class TlsClientGreeting(Greeting):
     patience, proof, advice = PATIENCE, "welcome of the other end", "let the host join again with a new ticket"
 
     def __init__(self, code: bytes) -> None:
-        self.refused = ""  # why the other end will not have this host, however often it dials
+        self.refused = ""  # reason why the other end refuses this host for good; "" if it does not
         self._code = code
         self._data = b""
 
@@ -201,14 +198,14 @@ class TlsLink(GreetedConnection, Link):
         self.gone.set()
         if not self.joined.done():
             self.joined.set_exception(gone)
-            self.joined.exception()  # retrieved: the listening end has nobody waiting
+            self.joined.exception()  # retrieved: no caller waits at the listening end
         why = self._refused or str(gone.__cause__ or "it hung up")
         self._channel.detach(self, why)
 
 
-DIAL_SECONDS = 5.0  # for one address
+DIAL_SECONDS = 5.0  # for an address
 SILENT_BEATS = 5  # a connection without a byte for so many beats is replaced, though the system has not noticed
-PAUSES = (0.0, 0.1, 0.2, 0.4, 0.8, 1.0)  # seconds before each attempt; the last one is repeated
+PAUSES = (0.0, 0.1, 0.2, 0.4, 0.8, 1.0)  # seconds before each attempt; the last pause repeats
 
 Made = TypeVar("Made", bound=GreetedConnection)
 
@@ -306,7 +303,7 @@ async def dial_tls(
         try:
             async with asyncio.timeout(DIAL_SECONDS):
                 return await _dial(parse_address(address), context, name, partial(make, greeting))
-        except OSError as error:  # errors of TLS, of time and of jmars are among these
+        except OSError as error:  # TLS errors, timeouts and jmars's connection errors are OSErrors
             if greeting.refused:
                 raise HostRefusedError(greeting.refused) from error
             untrusted = untrusted or isinstance(error, ssl.SSLCertVerificationError)
@@ -485,7 +482,7 @@ class TlsServer:
                 ssl_handshake_timeout=HANDSHAKE_SECONDS,
                 ssl_shutdown_timeout=CLOSE_SECONDS,
             )
-        except OSError as error:  # errors of TLS are among these
+        except OSError as error:  # TLS errors are OSErrors too
             log.warning("a connection of %s is refused: %s", address, error)
             self._unproved.pop(connection, None)
 
@@ -495,7 +492,7 @@ class TlsServer:
         address = self._unproved.pop(connection)
         log.warning("a connection of %s is cut: %d have shown no certificate yet", address, MOST)
         try:
-            connection.shutdown(socket.SHUT_RDWR)  # the transport sees its end, and closes it
+            connection.shutdown(socket.SHUT_RDWR)  # the transport sees the end of the stream and closes it
         except OSError as error:
             log.debug("it has ended already: %s", error)
 
@@ -521,7 +518,7 @@ class TlsServer:
         return _Visitor(mailbox, lambda _: self._beating.discard(transport))
 
     def _stranger(self, transport: asyncio.Transport, connection: socket.socket, address: str | None) -> ActorChannel:
-        if self._strangers is None or address is None:  # None: it was sent away
+        if self._strangers is None or address is None:  # None: the connection was sent away
             raise AuthenticationError("it has shown no certificate")
         late = asyncio.get_running_loop().call_later(STRANGER_SECONDS, transport.abort)
 

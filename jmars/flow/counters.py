@@ -7,27 +7,17 @@ any batches, and twice.
 An unconditional dependency counts +1 when activated and -1 when ready and fires at 0. Here all operands of a run are
 activated before the first operand finishes, so the sum over an operand's dependencies is a single count, `waiting`,
 that fires as it falls to 0.
-Source: docs/explanation/seeds.md, "Dependency counting".
 
-`FlowGraph`: the frozen part of a graph that all of its runs share.
+A `FlowGraph` is the frozen part of a graph that all of its runs share, built once; `Counters` are its running instances
+and `Pool` lends instances to runs. The scheduler's operand rows are an instance. An operand is the document's compute
+node with its single output data node; an edge is an unconditional dependency.
 
-A `FlowGraph` is built once; `counters.Counters` are its running instances and `pool.Pool` lends instances to runs. The
-scheduler's operand rows are an instance. An operand is the document's compute node with its single output data node; an
-edge is an unconditional dependency.
-Source: docs/explanation/seeds.md, "GraphBuilder and Graph".
+A `Counters` of a `Pool` is lent to a run of a graph and reused. Building the rows of a graph costs a tuple per vertex;
+resetting an instance is a copy. The scheduler has a pool for each graph structure.
 
-`Pool`: a pool of `Counters`, lent to one run of a graph at a time and reused.
-
-Building the rows of a graph costs a tuple per vertex; resetting an instance is a copy. The scheduler has a pool for
-each graph structure.
-Source: docs/explanation/seeds.md, "Execution lifecycle".
-
-`Lending`: a pool that lends reusable instances to one run at a time, the base of both pools in this folder.
-
-Building an instance costs a tuple or an object per vertex; resetting an instance is a copy of lists. A pool builds at
-most `limit` instances and lends them first come, first served: by `acquire` to threads, by `request` (a future) to
-event loops.
-Source: docs/explanation/seeds.md, "Execution lifecycle".
+`Lending` is the base of both pools in this folder. A pool builds at most `limit` instances and lends them first come,
+first served: by `acquire` to threads, by `request` (a future) to event loops.
+Source: docs/explanation/seeds.md, "Dependency counting", "GraphBuilder and Graph", "Execution lifecycle".
 """
 
 from __future__ import annotations
@@ -129,7 +119,7 @@ class Counters:
             for source in preds[operand]:
                 left = consumers[source] - 1
                 consumers[source] = left
-                if not left and finished[source]:  # not finished: it was recomputed for this reader alone
+                if not left and finished[source]:  # not finished: recomputed for this reader alone
                     released.append(source)
             if not consumers[operand]:
                 released.append(operand)
@@ -178,7 +168,7 @@ class Counters:
                 )
         redone = set(again)
         given: list[int] = []
-        for operand in again:  # grows while it is walked
+        for operand in again:  # grows during the loop
             for source in preds[operand]:
                 if not consumers[source] and finished[source] and source not in redone:  # released long ago
                     redone.add(source)
@@ -282,7 +272,7 @@ class FlowGraph:
         if np.any(dag.in_degree[self.given]):
             raise GraphError("an operand whose chunk is given must read no other; prune what leads to it first")
         self.n = dag.n
-        self.to_run = dag.n - len(self.given)  # operands of one run
+        self.to_run = dag.n - len(self.given)  # operands of a run
 
     @cached_property
     def preds(self) -> Rows:

@@ -12,7 +12,7 @@ from typing import Any
 Event = list[Any]
 
 JOB_SUBMITTED = "JobSubmitted"  # {name}
-JOB_MOVED = "JobMoved"  # {state, error, elapsed}, and {measured} when it has ended
+JOB_MOVED = "JobMoved"  # {state, error, elapsed}, and {measured} at the end
 JOB_PREPARED = "JobPrepared"  # {phases: (name, seconds) of compile, rank, place, rows}; not where a plan is used again
 GRAPH_BUILT = "GraphBuilt"  # the graph before and after fusion, once per job
 OPERANDS_MOVED = "OperandsMoved"  # {state, ids: uint32 little-endian bytes, worker}
@@ -23,12 +23,12 @@ WORKER_MOVED = "WorkerMoved"  # {worker, name, pid, state}
 HOST_MOVED = "HostMoved"  # {host, name, state: "joined", "suspect", "back", "leaving", "left" or "lost", why}
 CHUNKS_MOVED = "ChunksMoved"  # {from, to: hosts, chunks, bytes, seconds}; at most ten a second while jobs run
 LINE_WARNED = "LineWarned"  # {line: (file, number, text) or None, text}: a floating point error, told when the job ends
-LINK_MEASURED = "LinkMeasured"  # {from, to: hosts, bandwidth, latency, transport, why}; at first, then when it changes
+LINK_MEASURED = "LinkMeasured"  # {from, to: hosts, bandwidth, latency, transport, why}; at first, then at each change
 MEMORY_CHANGED = (
     "MemoryChanged"  # {used, resident, spilled, spilled_total, reloaded_total, limit, peak, device, workers, hosts}
 )
 GPU_REFUSED = "GpuRefused"  # {worker, operands: uint32 bytes, why}: cores run them, since that GPU cannot
 REPLANNED = "Replanned"  # {why, speed of each worker, makespan of the rest and before (s), slow: workers}
-STALLED = "Stalled"  # {kind, text, seconds, calm}: why the job has not moved for so long; an empty text: it moves again
+STALLED = "Stalled"  # {kind, text, seconds, calm}: reason why the job has not moved for so long; empty text: it moves
 EXPECTED = "Expected"  # {left}: seconds that the running stage may still need; about once a second
 OPERANDS_TIMED = "OperandsTimed"  # {ids, worker, microseconds: uint32 bytes for each state of a worker, backends}

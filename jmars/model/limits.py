@@ -5,21 +5,21 @@ from __future__ import annotations
 import mmap
 
 # batches: the dispatcher fills them, plans predict them
-WINDOW = 2  # batches of an executor at a time: one runs, one waits beside it
+WINDOW = 2  # batches of an executor at a time: a running batch, and a batch that waits in the executor
 BATCH_OPERANDS = 100  # largest number of operands of a batch
 BATCH_SECONDS = 0.005  # time that a batch should take
-GPU_OPERANDS = 4  # of a GPU's batch that may take longer: copies of one run beside the kernels of another
+GPU_OPERANDS = 4  # operands of a GPU's batch, which may take longer: a run's copies overlap the next run's kernels
 REPORT_SECONDS = 0.005  # a longer batch reports finished operands meanwhile
-WAITS_BEHIND = 0.2  # seconds, run or predicted, from which no batch waits behind an operand
+WAITS_BEHIND = 0.2  # seconds, run or predicted; no batch waits behind a longer operand
 
 # slots of the arena: the allocator gives them out, plans count them
 PAGE = mmap.PAGESIZE  # bytes
 SMALLEST_SLOT = 64  # bytes
 
-# ended jobs: scheduler, host and clients answer for the same ones
+# ended jobs: scheduler, host and clients answer for the same jobs
 REMEMBERED_JOBS = 50
 
-# caches by program or expression in all processes: a kernel whose cells are ever new stays flat behind so many
+# caches by program or expression in all processes: bounded, for a kernel whose cells are ever new
 REMEMBERED_PROGRAMS = 256
 
 # plans: value of moving or spilling all bytes, relative to the lower bound of the makespan

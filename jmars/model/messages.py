@@ -1,41 +1,26 @@
-"""The ports between the scheduler and a host's workers, and the table of a job.
+"""Messages between scheduler, workers and clients: tables of jobs, orders, reports, submissions, failures.
 
 Scheduler and workers import neither side; both hold a port. Calls are orders or reports, may come in batches, name job
 and operands by dense numbers, and answer nothing. So the two may live in a single process, where a report may come
 before the order has returned, or in two. Reports keep their order.
-Source: docs/explanation/seeds.md, "Execution control".
 
-Orders of a scheduler in a separate process to a host's workers: a frozen record per method of WorkerPort;
-and where chunks lie, for a host among several.
+Orders to a host's workers from a scheduler in a separate process are frozen records, a class per method of WorkerPort.
 
-Source: docs/explanation/seeds.md, "Execution control".
+Reports of a host's workers to the scheduler are frozen records too. The receiver chooses the handler by the record's
+class. Lists are by batch, so a record is made per batch, not per operand. Operands are numbered within their job;
+worker -1 means none. Reports keep their order; a report that comes twice or too late has no effect.
 
-Reports of a host's workers to the scheduler: a frozen record per kind of message.
+A client sends a `Submission` to start a job, from `SentGraphs.start` to `ClientSession.submit`. `ClientSession` keeps
+the result descriptors, `SessionActor.submit` starts the job. NumPy arrays of the graph travel before the record
+(client/sent_graphs.py). For a graph of a known structure the GraphActor gets the prepared graph instead of the record.
 
-The receiver chooses the handler by the record's class. Lists are by batch, so a record is made per batch, not per
-operand. Operands are numbered within their job; worker -1 means none. Reports keep their order; a report that comes
-twice or too late has no effect.
-Source: docs/explanation/seeds.md, "Execution control".
+In msgpack a record is an extension type of class name and fields. Only the classes listed here can be made from bytes.
 
-Submission: the record that a client sends to start a job, from `SentGraphs.start` to `ClientSession.submit`.
+A `Failure` is an exception as data, for the way from an executor over the scheduler to clients and into the journal.
 
-`ClientSession` keeps the result descriptors, `SessionActor.submit` starts the job. NumPy arrays of the graph travel
-before the record (client/sent_graphs.py). For a graph of a known structure the GraphActor
-gets the prepared graph instead of the record.
-
-Source: docs/explanation/seeds.md, "Submitting a job".
-
-Frozen records within msgpack: extension types of class name and fields.
-
-Only the classes listed here can be made from bytes.
-
-Failure: an exception as data, for the way from an executor over the scheduler to clients and into the journal.
-
-Source: docs/explanation/seeds.md, "Execution control" (an error of any step reaches one handler).
-
-Compression of long messages between machines by zlib, with a bound on the memory of the reader.
-
-Source: RFC 1950.
+Long messages between machines are compressed by zlib, with a bound on the memory of the reader.
+Source: docs/explanation/seeds.md, "Execution control", "Submitting a job"; docs/explanation/seeds.md, "Execution
+control" (an error of any step reaches one handler); RFC 1950.
 """
 
 from __future__ import annotations
@@ -76,14 +61,14 @@ class JobTable:
     work: list[int]  # bytes of scratch
     rank: list[int]  # lower first
     kept: int  # bytes of chunks that outlive the job
-    stored: Sequence[int]  # operands whose chunk was there before the job
+    stored: Sequence[int]  # operands whose chunk was stored before the job
     readers: Sequence[Sequence[int]]  # operands that read each chunk
     results: Sequence[int] = ()  # operands whose chunks outlive the job
     planned: Sequence[int] = ()  # worker planned for each operand, -1 for none; empty where all share a memory
     tight: bool = False  # whether its chunks may not fit in memory together, so that order goes before place
-    late: bool = False  # whether each operand is offered to all workers, and the first that is free takes it
-    pinned: dict[int, int] = field(default_factory=dict)  # the only worker that may run an operand
-    ephemeral: bool = False  # whether a process computes one operand of it, and ends
+    late: bool = False  # each operand is offered to all workers, and the first free worker takes it
+    pinned: dict[int, int] = field(default_factory=dict)  # operand: the only worker that may run it
+    ephemeral: bool = False  # a process computes a single operand of the job, and ends
     device: bytes = b""  # by operand, `plan_graph.GPU` or `GPU_ONLY` for a GPU, else a core; empty for cores only
 
     def bytes_of(self, operand: int, shape: Sequence[int]) -> int:
@@ -134,7 +119,7 @@ class OpenJob:
 
     job: str
     table: bytes  # a pickled JobTable
-    size: int = 0  # bytes of the pickle where it is compressed, else 0
+    size: int = 0  # bytes of the pickle if compressed, else 0
 
 
 @record
@@ -160,7 +145,7 @@ class Replan:
     job: str
     rank: Sequence[int]
     workers: Sequence[int]  # -1: as before
-    slow: Sequence[int]  # workers that run only what is planned for them
+    slow: Sequence[int]  # workers that run planned operands only
 
 
 @record
@@ -169,7 +154,7 @@ class Rerank:
 
     job: str
     rank: bytes  # by operand, as `int_planes` packs them
-    size: int = 0  # bytes of these where they are compressed, else 0
+    size: int = 0  # bytes before compression; 0 if not compressed
 
 
 @record
@@ -233,7 +218,7 @@ class Finished:
     job: str
     operands: Sequence[int]
     worker: int
-    shapes: Mapping[int, tuple[int, ...]] | None = None  # by operand, of chunks whose shape only the run could tell
+    shapes: Mapping[int, tuple[int, ...]] | None = None  # by operand, of chunks of unknown shape
     microseconds: Sequence[int] = ()  # of each operand
 
 
@@ -385,7 +370,7 @@ class WorkerMoved:
     name: str
     pid: int
     state: str
-    gpu_bytes: int = 0  # of a GPU that has become warm, for chunks; -1 if it cannot be used; 0: other news
+    gpu_bytes: int = 0  # bytes for chunks of a GPU that has become warm; -1 if it cannot be used; 0: other news
 
 
 JobReport = (
@@ -476,7 +461,7 @@ class Failure:
         """Failure of an exception; never raises."""
         try:
             pickled = cloudpickle.dumps(error)
-        except BaseException:  # a user's exception class may raise anything while it is pickled
+        except BaseException:  # pickling a user's exception class may raise any exception
             pickled = b""
         return cls(type(error).__name__, text_of(error), "", pickled, where, is_final=isinstance(error, JmarsError))
 
@@ -559,9 +544,9 @@ def _unpack(depth: int, code: int, body: bytes) -> Any:
 _HOOKS = [partial(_unpack, depth + 1) for depth in range(DEEPEST)]
 
 
-WORTH = 2**18  # bytes from which on compression takes less time than the bytes would, for two readers at 1 Gbit/s
+WORTH = 2**18  # bytes; compression of a larger message takes less time than it saves, for two readers at 1 Gbit/s
 LARGEST = 2**30  # bytes of a message before compression
-FAST = 1  # zlib's level: tables of operands shrink to a quarter by it, and no further by higher levels
+FAST = 1  # zlib's level: shrinks tables of operands to a quarter, and higher levels no further
 
 
 def compressed(data: bytes) -> tuple[bytes, int]:

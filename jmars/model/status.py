@@ -3,7 +3,8 @@
 `worker/host_status.py` gathers the host's status, jobs add theirs; `scheduler/why.py` explains. All records travel as
 msgpack. Seconds are ages, not times of day; sizes are bytes; -1 stands for no operand.
 
-The states of an operand and of a job. Source: docs/explanation/seeds.md, "Operand states".
+`OperandState` and `JobState` are the states of an operand and of a job. Source: docs/explanation/seeds.md, "Operand
+states".
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from enum import IntEnum, StrEnum
 from typing import TypedDict
 
-GRAPHS = "what graphs take in the control process"  # who waits for memory, or holds it, under this name
+GRAPHS = "what graphs take in the control process"  # name of the control process's graphs among holders of memory
 
 
 class WorkerStatus(TypedDict):
@@ -21,11 +22,11 @@ class WorkerStatus(TypedDict):
     pid: int  # 0 while it is being forked, and for a node of an engine
     process: str  # as the system says: runs, sleeps, stopped, frozen, held by a debugger, waits for a disk, is gone
     state: str  # as the host says: starting, idle, busy, asks (its result waits for room), or a state of WorkerMoved
-    job: str  # whose operand it runs; "" for none
+    job: str  # job of the running operand; "" for none
     operand: int
-    what: str  # the operand in words: its program, and once the job has named it, the user's line
-    seconds: float  # since it began, or since the worker last said something
-    usual: float  # seconds that operands of that program take; 0 where nobody knows
+    what: str  # the operand in words: its program, and the user's line after the job has named it
+    seconds: float  # since the operand began, or since the worker's last report
+    usual: float  # seconds that operands of that program take; 0 if unknown
     behind: int  # operands that wait behind it in the same process
 
 
@@ -36,7 +37,7 @@ class QueueStatus(TypedDict):
     operand: int
     what: str
     needs: int  # inputs, output and scratch together
-    lacks: int  # bytes of it that have no room yet; 0 where only reads are waited for
+    lacks: int  # missing bytes; 0 if only reads are awaited
 
 
 class MemoryStatus(TypedDict):
@@ -48,7 +49,7 @@ class MemoryStatus(TypedDict):
     kept: int  # chunks of tensors that are kept: results of earlier jobs, arrays from the notebook
     viewed: int  # of both, chunks that may not move: views that users hold, copies under way
     promised: int  # scratch of running operands
-    graphs: int  # what graphs take in the control process, as far as it is promised
+    graphs: int  # bytes of graphs in the control process, as far as promised
 
 
 class DiskStatus(TypedDict):
@@ -57,8 +58,8 @@ class DiskStatus(TypedDict):
     writes: int  # chunks
     reads: int
     nbytes: int
-    seconds: float  # since the disk last finished something, or since it got the first of these
-    full: str  # why it took nothing more; "" where it does
+    seconds: float  # since the disk last finished a request, or since the first of these requests
+    full: str  # reason why the disk accepts no more; "" if it does
 
 
 class DeathStatus(TypedDict):
@@ -71,7 +72,7 @@ class DeathStatus(TypedDict):
     what: str
     how: str  # "killed by SIGKILL", "ended with exit status 3", ...
     peak: int  # bytes of its memory at most; 0 unknown
-    cap: int  # bytes that it may have taken; 0 for no cap of its own
+    cap: int  # bytes that the process was allowed; 0 for no cap of its own
     seconds: float  # ago
 
 
@@ -79,10 +80,10 @@ class HostStatus(TypedDict):
     """Status of a host."""
 
     workers: list[WorkerStatus]
-    queued: dict[str, int]  # ready operands that nobody has taken, by job
-    line: list[QueueStatus]  # the first few who wait for memory, in their order
-    waiting: dict[str, int]  # all who do, by job
-    reading: list[QueueStatus]  # the first few who have their room and wait for reads
+    queued: dict[str, int]  # ready operands that no worker has taken, by job
+    line: list[QueueStatus]  # the first few operands that wait for memory, in order
+    waiting: dict[str, int]  # all operands that wait for memory, by job
+    reading: list[QueueStatus]  # the first few operands with memory that wait for reads
     memory: MemoryStatus
     disk: DiskStatus
     deaths: list[DeathStatus]  # the newest last
@@ -94,13 +95,13 @@ class JobStatus(TypedDict):
     id: str
     name: str
     state: str
-    elapsed: float  # seconds since it was submitted, until it ended
-    since: float  # seconds since it came into this state
-    phase: str  # what is prepared, while nothing runs
+    elapsed: float  # seconds since its submission, until its end
+    since: float  # seconds in this state
+    phase: str  # name of the preparation step, before operands run
     counts: dict[str, int]  # operands by state
     line: str  # the user's line of a failed operand, in words
     error: str  # class and text
-    refused: list[str]  # what GPUs could not run, so that cores run it, and why
+    refused: list[str]  # programs that GPUs could not run and cores ran, with the reason
     unreported: str  # why the job's end is not reported yet; "" for most
 
 

@@ -29,7 +29,7 @@ def digest(folder: Path = FOLDER) -> str:
     """Digest of the C files in a folder, without comments and layout: 16 hexadecimal digits."""
     state = hashlib.sha256()
     for path in sorted((*folder.glob("*.c"), *folder.glob("*.h"))):
-        code = re.sub(rb"/\*.*?\*/|//[^\n]*", b" ", path.read_bytes(), flags=re.DOTALL)  # no kernel has these in a text
+        code = re.sub(rb"/\*.*?\*/|//[^\n]*", b" ", path.read_bytes(), flags=re.DOTALL)  # no kernel quotes these
         lines = (b" ".join(line.split()) for line in code.splitlines())
         state.update(path.name.encode() + b"\0" + b"\n".join(filter(None, lines)) + b"\0")
     return state.hexdigest()[:16]

@@ -40,7 +40,7 @@ class Allocator:
         self.capacity = capacity // PAGE * PAGE
         self.base = base
         self.used = 0  # bytes in allocated slots
-        self.peak = 0  # highest `used` since it was last reset
+        self.peak = 0  # highest `used` since the last reset
         self._sizes: dict[int, int] = {}  # bytes by offset of an allocated slot
         self._small: dict[int, list[int]] = {}  # slot bytes: offsets of free small slots, a heap
         self._slabs: dict[int, int] = {}  # slots in use by offset of a slab
@@ -77,7 +77,7 @@ class Allocator:
         if left > self.free_pages:
             return None
         pieces = []
-        while left:  # the shortest runs first: long ones stay for slots, which are in one piece
+        while left:  # the shortest runs first: long runs stay for slots, which are contiguous
             length = min(self._runs[0][0], left)
             offset = self.allocate(length)
             assert offset is not None
@@ -133,7 +133,7 @@ class Allocator:
             slab = self._take_slab()
             if slab is None:
                 return None
-            free = self._small[slot]  # another list, if slabs were dropped for this one
+            free = self._small[slot]  # a new list, if slabs were dropped for this slab
             free.extend(range(slab, slab + SLAB, slot))
             self._slabs[slab] = 0
             self._empty.add(slab)

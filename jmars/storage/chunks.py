@@ -1,12 +1,11 @@
 """Places of all chunks on this host, and the choice of chunks to spill.
 
 A chunk is a whole number that is never used twice in a cluster. `Chunks` decides and keeps the books;
-`memory/buffer_manager.py` has the bytes moved. Source: docs/explanation/seeds.md, "Memory management".
+`memory/buffer_manager.py` has the bytes moved.
 
-Checksums of chunks that travel as messages; the receiver compares them.
-
-Chunks in shared memory do not travel and have no checksum.
-Source: docs/explanation/reliability.md.
+Chunks that travel as messages have checksums, which the receiver compares. Chunks in shared memory do not travel and
+have no checksum.
+Source: docs/explanation/seeds.md, "Memory management"; docs/explanation/reliability.md.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Elsewhere(NamedTuple):
 
     size: int  # bytes
     hosts: tuple[int, ...]  # numbers, the preferred host first
-    turn: int = 0  # another one after the chunk was freed, so that a read from before is not taken
+    turn: int = 0  # changes after the chunk was freed, so that an earlier read is not accepted
 
 
 class ChunkRange(NamedTuple):
@@ -114,7 +113,7 @@ class Chunks:
         self.freed: Callable[[int], None] | None = None  # called with a chunk that is forgotten, if the host has GPUs
         self.elsewhere: dict[int, Elsewhere] = {}  # by chunk that operands of this host read
         self._turn = 0  # of `Elsewhere`
-        self.copies: set[int] = set()  # chunks in memory that came from another host
+        self.copies: set[int] = set()  # chunks in memory that came from other hosts
         self.shapes: dict[int, tuple[int, ...]] = {}  # of chunks whose size was unknown until they were stored
         self.moving: set[int] = set()  # chunks being written or read; not usable, not to be freed
         self.pins: dict[int, int] = {}  # number of holders (uploads, fetches), by chunk
@@ -177,7 +176,7 @@ class Chunks:
                 self.copies.discard(chunk)
             if self.disk and chunk in self.disk:
                 files.append(self.disk.pop(chunk))
-        if len(slots) == 1:  # the usual case during a run: nothing to sort and join
+        if len(slots) == 1:  # the usual case during a run: no sorting and joining
             self.allocator.free(slots[0])
         else:
             self.allocator.free_all(slots)
@@ -212,7 +211,7 @@ class Chunks:
                 break
             chosen.append(chunk)
             free += self.allocator.size_of(self.memory[chunk])
-        return chosen or movable[:1]  # enough bytes but fragmented: one more chunk may join two free runs
+        return chosen or movable[:1]  # enough bytes but fragmented: a further chunk may join two free runs
 
     def unsaved(self, chunks: Iterable[int]) -> list[int]:
         """Chunks in memory that must be written before their memory is freed."""
@@ -242,7 +241,7 @@ class Chunks:
         if place is not None:
             self.spilled += place.size
             self.disk[chunk] = place
-            if chunk not in self.pins:  # else another host reads it meanwhile: it is evicted later, without a write
+            if chunk not in self.pins:  # a pinned chunk, read by another host, is evicted later without a write
                 self.allocator.free(self.memory.pop(chunk))
         return self._bury(chunk)
 

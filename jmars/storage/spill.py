@@ -24,9 +24,9 @@ from jmars.errors import ChecksumError, StorageError
 from jmars.model.limits import PAGE
 from jmars.units import format_bytes
 
-BLOCK = 4 * 2**20  # bytes of one write or read
+BLOCK = 4 * 2**20  # bytes of a write or read
 IN_FLIGHT = 2  # blocks of a chunk that are written or read at once
-CHECKED = 2**15  # bytes under one checksum; a part is read in multiples of them
+CHECKED = 2**15  # bytes under a checksum; a part is read in multiples of it
 LEFT_FREE = 0.05  # share of a disk that stays free, at most LEFT_FREE_BYTES
 LEFT_FREE_BYTES = 5 * 2**30
 NEW = os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -1,12 +1,10 @@
 """`GraphPlan`: the result of a finished builder, the frozen structure and a factory of each vertex's processor.
 
 Instances refer to the plan and not to the builder, so the builder may be dropped.
-Source: docs/explanation/seeds.md, "GraphBuilder and Graph".
 
-`Structure`: the frozen rows of a graph that all instances share.
-
-`GraphBuilder.finish` makes a `Structure`; `Activation` walks the rows. Data, vertices and dependencies are numbers; a
-row is a tuple, so an instance holds only its counters and values.
+`Structure` has the frozen rows of a graph that all instances share. `GraphBuilder.finish` makes a `Structure`;
+`Activation` walks the rows. Data, vertices and dependencies are numbers; a row is a tuple, so an instance holds only
+its counters and values.
 Source: docs/explanation/seeds.md, "GraphBuilder and Graph".
 """
 

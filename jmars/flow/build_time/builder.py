@@ -1,20 +1,14 @@
 """`GraphBuilder`: adds vertices, declares dependencies and outputs, finishes the graph, and builds instances.
 
-Source: docs/explanation/seeds.md, "GraphBuilder and Graph"; baidu/babylon, anyflow/builder.h.
+`finish` checks the graph, so that runs cannot hang.
 
-Checks a graph when it is finished, so that runs cannot hang.
+Ready-made vertices (const, alias, select) pass a value on.
 
-Source: docs/explanation/seeds.md, "Data nodes and compute nodes".
-
-Ready-made vertices: const, alias, select. All are trivial: they pass a value on.
-
-Source: baidu/babylon, anyflow/builtin/{const,alias,select}.h.
-
-Formulas as vertices: a run of `B > C ? D + 4 : E * 5` computes the taken branch only.
-
-`parse` reads the text into a tree; `add_expression` turns a tree into vertices. A part without `? :`, `&&` or `||` is
-one vertex; those three are conditional dependencies. Equal parts of a builder's formulas are computed once.
-Source: baidu/babylon, anyflow/builtin/expression.h.
+Formulas are vertices: a run of `B > C ? D + 4 : E * 5` computes the taken branch only. `parse` reads the text into a
+tree; `add_expression` turns a tree into vertices. A part without `? :`, `&&` or `||` is one vertex; those three are
+conditional dependencies. Equal parts of a builder's formulas are computed once.
+Source: docs/explanation/seeds.md, "GraphBuilder and Graph", "Data nodes and compute nodes"; baidu/babylon,
+anyflow/builder.h; baidu/babylon, anyflow/builtin/{const,alias,select}.h; baidu/babylon, anyflow/builtin/expression.h.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ class EmitBuilder:
     data: str
     name: str | None
     type: type | None
-    borrowed: bool  # passes on the value of another data
+    borrowed: bool  # passes on the value of an input data
 
 
 class VertexBuilder:

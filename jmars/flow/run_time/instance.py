@@ -5,12 +5,10 @@ operation of a deque) and then try the `_baton`, a lock without waiters. The thr
 events to plain ints and lists; other threads go on, since the holder reads the mail again after releasing the baton. So
 no thread queues for a critical section, a finished vertex costs a single attempt at a lock, and the code is correct on
 free-threaded Python too, where `x -= 1` is not atomic.
-Source: docs/explanation/seeds.md, "Execution lifecycle", "Dependency counting".
 
-`Activation`: the state machine of a run, which data and vertices are active, ready and done.
-
-Pure: `Activation` takes events (data requested, data released, vertex finished) and returns the vertices that can run.
-It knows no thread, executor or processor; `instance.Graph` ensures that a single thread at a time calls it.
+`Activation` is the state machine of a run: the active, ready and done data and vertices. Pure: it takes events (data
+requested, data released, vertex finished) and returns the vertices that can run. It knows no thread, executor or
+processor; `Graph` ensures that a single thread at a time calls it.
 
 An unconditional dependency counts +1 when activated and -1 when its target is released, and is ready at 0. The sum over
 a vertex's dependencies is a single count, `waiting`, which only falls: below 0 before activation, and to 0, once, after
@@ -20,26 +18,19 @@ step takes the counter from above 0 to 0 or below (the *edge rule*); firing lowe
 steps go down from 0, so no dependency fires; after activation the steps sum to 2 or more exactly when the target is
 released and taken, or known not to be taken; a falling counter crosses 0 once. The document's rule (fires at exactly 0)
 hangs when a target is released before a false condition: +2 -1 -2.
-Source: docs/explanation/seeds.md, "Dependency counting", "Conditional dependencies"; baidu/babylon,
-anyflow/dependency.cpp.
 
-Explains why a data is not ready, by the data and vertices that block it.
+Error messages and `Graph.why_not_ready` explain why a data is not ready, by the data and vertices that block it. They
+read an `Activation` without changing it, also during a run.
 
-Serves error messages and `Graph.why_not_ready`. Reads an `Activation` without changing it, so it may be called during a
-run.
-Source: baidu/babylon, anyflow, which logs unfinished data at the end of a run.
+`Closure` is the future of a run, with its results and its end. A run is *finished* when the requested data are ready,
+or at its first error; started vertices may still run. A run is *flushed* when the last started vertex has ended; only
+then may the instance be reset.
 
-`Closure`: the future of a run, with its results and its end.
-
-A run is *finished* when the requested data are ready, or at its first error; started vertices may still run. A run is
-*flushed* when the last started vertex has ended; only then may the instance be reset.
-Source: baidu/babylon, anyflow (`Closure`: finish, wait, on_finish).
-
-Mutable borrowing of values: a value has a single reader that may write into it, or any number of read-only readers.
-
-`Activation` checks a loan when a dependency fires, so only actual readers of a run count: readers under opposite
-conditions never conflict.
-Source: baidu/babylon, anyflow (`declare_mutable`).
+A value has a single reader that may write into it, or any number of read-only readers. `Activation` checks a loan when
+a dependency fires, so only actual readers of a run count: readers under opposite conditions never conflict.
+Source: docs/explanation/seeds.md, "Execution lifecycle", "Dependency counting", "Conditional dependencies";
+baidu/babylon, anyflow/dependency.cpp; baidu/babylon, anyflow, which logs unfinished data at the end of a run;
+baidu/babylon, anyflow (`Closure`: finish, wait, on_finish); baidu/babylon, anyflow (`declare_mutable`).
 """
 
 from __future__ import annotations
@@ -103,7 +94,7 @@ class Graph:
         self._used = Lock()  # held from run() to reset()
         self._baton = Lock()
         self._mail: deque[int | tuple[int, BaseException]] = deque()  # vertex: ended; ~data: emitted
-        self._started = 0  # vertices started whose end is not applied yet
+        self._started = 0  # started vertices whose end is not applied yet
         self._error: BaseException | None = None
         self._closure: Closure | None = None
         self._executor: Executor | None = None  # None: inline
@@ -271,7 +262,7 @@ class Graph:
                 return  # the holder reads the mail again after releasing the baton
             try:
                 if self._closure is not closure:
-                    return  # another thread ended the run, and the next run began
+                    return  # the run was ended by another thread, and the next run began
                 news = self._settle(self._read())
             finally:
                 self._baton.release()
@@ -750,7 +741,7 @@ class Closure:
             return self._changed.wait_for(happened, timeout)
 
 
-CALLER = -1  # in place of a dependency: the caller of the run, who reads requested data after the run
+CALLER = -1  # in place of a dependency: the caller, who reads requested data after the run
 
 
 class Loans:

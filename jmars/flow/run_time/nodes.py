@@ -1,13 +1,12 @@
 """Views of an instance for processors and users: vertices, dependencies and data, by name.
 
 The state is in the instance's `Activation`, as rows. A processor receives its `GraphVertex`.
-Source: docs/explanation/seeds.md, "GraphVertex, GraphDependency and GraphData".
 
-`Channel`: a value that arrives in parts; readers start when the channel opens, not when it is complete.
-
+A `Channel` is a value that arrives in parts; readers start when the channel opens, not when it is complete.
 `GraphVertex.open` makes a channel. Every reader gets all items from the first on. A channel is unbounded, so a
 publisher never waits; under an inline executor the reader runs after the publisher and finds all items.
-Source: baidu/babylon, anyflow (channels on `ConcurrentTransientTopic`).
+Source: docs/explanation/seeds.md, "GraphVertex, GraphDependency and GraphData"; baidu/babylon, anyflow (channels on
+`ConcurrentTransientTopic`).
 """
 
 from __future__ import annotations
@@ -104,7 +103,7 @@ class GraphVertex:
     def __init__(self, graph: Graph, number: int, plan: VertexPlan, processor: GraphProcessor) -> None:
         self._graph, self._number, self._plan = graph, number, plan
         self.processor = processor
-        self.outputs = plan.outputs  # names of the data that it emits
+        self.outputs = plan.outputs  # names of the emitted data
         edges = graph.structure.edges
         self._conditional = any(edges[e].condition >= 0 for e in (*plan.anonymous, *plan.named.values()))
         self._sources = [edges[e].target for e in plan.anonymous]
