@@ -1,16 +1,12 @@
 """DaskEngine: a Dask cluster that runs groups of operands as its tasks.
 
-Works beside other people's tasks: nothing is restarted, no worker is ended, and all that is ours goes at the end.
+It works beside other people's tasks: nothing is restarted, no worker is ended, and all that jmars made goes at the end.
 The head and the user's client have loops in different threads; calls cross over and never wait in a loop.
-Source: docs/explanation/seeds.md, "Execution control".
 
-Connection to a Dask scheduler by address or scheduler file, with an error for every way to fail.
+The connection to a Dask scheduler is by address or scheduler file, with an error for every way to fail.
 
-Source: docs/explanation/seeds.md, "Architecture".
-
-Workers of a Dask cluster: addresses, memory and versions, and workers that a nanny ended for memory.
-
-Source: docs/explanation/seeds.md, "Architecture".
+Workers are known by addresses, memory and versions, also workers that a nanny ended for memory.
+Source: docs/explanation/seeds.md, "Execution control", "Architecture".
 """
 
 from __future__ import annotations
@@ -57,9 +53,9 @@ if TYPE_CHECKING:
     from jmars.engines.port import EngineWorkers
 
 POLL = 1.0  # seconds between looks at Dask's workers
-PUT_SECONDS, PUT_SPEED = 3.0, 2e7  # that a worker may take to answer, and bytes a second that it takes at least
+PUT_SECONDS, PUT_SPEED = 3.0, 2e7  # seconds for a worker to answer, and least bytes a second that it accepts
 WATCHED = 60  # looks at all results after a worker has left
-READ_PRIORITY = 1  # before everything that waits
+READ_PRIORITY = 1  # before all waiting tasks
 
 Answer = TypeVar("Answer")
 _logger = logging.getLogger(__name__)
@@ -140,7 +136,7 @@ class DaskEngine:
                 f"the scheduler of the Dask cluster at {self.address} has no jmars, and reads the graphs of groups; "
                 "install jmars there too"
             )
-        places = placing_plugin(self._name, self._topic, client.id)  # first: it removes the others from a killed client
+        places = placing_plugin(self._name, self._topic, client.id)  # first: removes plugins of a killed client
         await self._cross(partial(client.register_plugin, places, name=self._plugin))
         await self._cross(partial(client.subscribe_topic, self._topic, self._heard))
         await self._cross(partial(client.register_plugin, memory_plugin(self._topic), name=self._plugin))
@@ -549,8 +545,8 @@ async def _address_in(file: str) -> str:
 
 
 MEMORY_EVENTS = "worker-restart-memory"  # topic of Dask's nannies
-ANSWER = 3.0  # seconds in which a new worker answers; later, the next look asks again
-DIAL = 1.0  # seconds in which a worker can be reached from here, if at all
+ANSWER = 3.0  # seconds for a new worker to answer; otherwise the next poll asks again
+WORKER_DIAL_SECONDS = 1.0  # seconds to reach a worker from here, if it can be reached
 
 
 async def cross(client: Any, call: Callable[[], Any], loop: asyncio.AbstractEventLoop | None = None) -> Any:
@@ -568,7 +564,7 @@ async def can_dial(address: str) -> bool:
     """Whether this machine can reach a worker; where not, data go through Dask's scheduler."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     try:
-        async with asyncio.timeout(DIAL):
+        async with asyncio.timeout(WORKER_DIAL_SECONDS):
             _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
     except (OSError, ValueError):
         return False

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from jmars.engines.port import EngineWorkers
 
 FIRST = 1  # priority before all that waits
-GRACE = 2.0  # seconds that a report may come after its result
+REPORT_GRACE_SECONDS = 2.0  # seconds that a report may come after its result
 
 
 @dataclass(eq=False, slots=True)
@@ -99,7 +99,7 @@ class DaskTasks(TaskBook[_Entry]):
 
     async def _send_batch(self, batch: Sequence[_Entry]) -> None:
         fresh: dict[Result, Held] = {}  # of this batch, with keys in place of futures
-        places_of: dict[str, list[tuple[int, int | None]]] = {}  # by task: bundle, place in it
+        places_of: dict[str, list[tuple[int, int | None]]] = {}  # task: (bundle, place in it) of each output
         graph: dict[str, tuple[Any, ...]] = {}
         priorities: dict[str, int] = {}
         workers: dict[str, list[str]] = {}
@@ -129,7 +129,7 @@ class DaskTasks(TaskBook[_Entry]):
             places_of[task.name] = [place_of[number] for number in range(task.outputs)]
             for number, (bundle, place) in place_of.items():
                 fresh[Result(task.name, number)] = Held(outputs[bundle], place)
-            for one in outputs:  # taken out where the group ran, before other groups: nothing of it moves
+            for one in outputs:  # taken out where the group ran, before other groups: its bytes do not move
                 priorities[one], workers[one], resources[one] = FIRST, [], {RESOURCE: 0}
             priorities[key], workers[key] = -task.priority, [task.worker] if task.worker else []
             resources[key] = {RESOURCE: max(1, math.ceil(task.memory / MEGABYTE))}
@@ -282,7 +282,9 @@ class DaskTasks(TaskBook[_Entry]):
             if entry.report is not None:
                 self._end(entry, entry.report)
             else:
-                self._loop.call_later(GRACE, lambda: self._end(entry, entry.report or GroupReport(entry.worker)))
+                self._loop.call_later(
+                    REPORT_GRACE_SECONDS, lambda: self._end(entry, entry.report or GroupReport(entry.worker))
+                )
         elif not isinstance(error, CancelledError):
             self._forget(entry)
             self.events.failed(entry.task.name, _failure(error))
@@ -292,7 +294,7 @@ class DaskTasks(TaskBook[_Entry]):
         elif reason == "scheduler-connection-lost" or self._client.status != "running":
             self.closed("Dask's scheduler is gone")
         elif reason == "lost dependencies" and entry.batch > 1:
-            # Dask refuses a whole graph for one lost input: each task by itself then.
+            # Dask refuses a whole graph for a single lost input: resubmit each task by itself.
             self._forget(entry)
             self._add(_Entry(entry.task, released=entry.released, attempt=entry.attempt + 1))
         else:

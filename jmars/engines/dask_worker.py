@@ -1,13 +1,11 @@
-"""Functions in the workers of a Dask cluster: group tasks, stop flags, and the memory plugin.
+"""Functions in the workers and in the scheduler of a Dask cluster: group tasks, stop flags, plugins, clean-up.
 
-A worker imports this module with the first group task. The plugin is a local class, so that cloudpickle sends its code:
-a late worker without jmars must not fail.
-Source: docs/explanation/seeds.md, "Execution in a worker".
+A worker imports this module with the first group task. The memory plugin is a local class, so that cloudpickle sends
+its code: a late worker without jmars must not fail.
 
-Functions in the scheduler of a Dask cluster: places of group tasks, facts, clean-up.
-
-All are local classes and functions, so that cloudpickle sends their code: a scheduler imports nothing of this module.
-Source: docs/explanation/seeds.md, "Execution control".
+In the scheduler (places of group tasks, facts, clean-up) all are local classes and functions, so that cloudpickle sends
+their code: a scheduler imports nothing of this module.
+Source: docs/explanation/seeds.md, "Execution in a worker", "Execution control".
 """
 
 from __future__ import annotations
@@ -101,7 +99,7 @@ def run_task(runner: Runner, call: TaskCall, parts: Sequence[Any]) -> Any:
     with _lock:
         _running[running] = call.job
     try:
-        if not channel.knows(call.task):  # the first one: this module was not there when it was about to begin
+        if not channel.knows(call.task):  # first task: this module was not loaded when the task was about to begin
             channel.begin(call.task)
             worker.loop.add_callback(channel.flush)
         inputs = [parts[part] if place is None else parts[part][place] for part, place in call.places]
@@ -132,7 +130,7 @@ class _Channel:
         self._worker, self._topic = worker, topic
         self._items: list[Any] = []
         self._begun: dict[str, None] = {}  # tasks that were told last
-        self._due = 0.0  # monotonic time from which the next message may leave
+        self._due = 0.0  # monotonic time from which the next message may be sent
         self._is_waiting = False
         self._last: Any = None  # entry of the worker's log of transfers
 
@@ -166,7 +164,7 @@ class _Channel:
     def _send(self) -> None:
         self._is_waiting = False
         items = self._items[:]
-        del self._items[: len(items)]  # a thread may add one meanwhile
+        del self._items[: len(items)]  # a thread may append meanwhile
         if items and (moved := self._moved())[0]:
             items.append((TRANSFERS, moved))
         if items and self._topic not in _closed:  # the scheduler would keep the topic of a closed cluster
@@ -300,8 +298,8 @@ def inspect_worker(dask_worker: Any) -> dict[str, Any]:
     return {"pid": os.getpid(), "versions": versions()}
 
 
-LONG = 1.0  # seconds: tasks behind one that runs for longer go elsewhere
-LATE = 5.0  # seconds in which a message of a worker may come after the end
+LONG = 1.0  # seconds: tasks behind a task that runs for longer go elsewhere
+LATE = 5.0  # seconds in which a worker's message may come after the end
 TRIES = 200  # to find the last task of a client that is gone, in 10 s
 LOOK_PERIOD = 0.5  # seconds between looks for such tasks, as often as workers tell
 
@@ -457,7 +455,7 @@ def cleaner(topic: str, cluster: str) -> Callable[..., int]:
         if places is not None:
             places.end()
         left = sum(str(key).startswith("jmars-") and cluster in str(key) for key in dask_scheduler.tasks)
-        with suppress(Exception):  # Dask has no public name for it; at most 1,000 events would stay
+        with suppress(Exception):  # private in Dask; otherwise at most 1,000 events would stay
             left += dask_scheduler._broker._topics.pop(topic, None) is not None
         others = any(str(name).startswith("jmars-") for name in dask_scheduler.worker_plugins)
         if left:

@@ -109,7 +109,7 @@ class TaskEngine(Protocol):
     """A Dask or Ray cluster."""
 
     kind: str  # "dask" or "ray"
-    address: str  # as a user would give it
+    address: str  # as a user would enter it
     task_seconds: tuple[float, float]  # CPU of an empty task: on a worker, and where submission is serial
     bundle: int  # bytes of several chunks that are a result at most; 0 where each chunk is a result
 

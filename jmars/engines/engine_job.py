@@ -3,8 +3,6 @@
 Groups run ahead of the scheduler, which orders and counts operand by operand: the end of an operand is kept back
 until the scheduler has ordered it. Operands of a group that broke run as tasks of their own when they are ready, and
 inputs without a copy are reported as missing. Source: docs/explanation/seeds.md, "Execution control".
-
-Records of a job on an engine: running groups, ends of operands, and questions to the port.
 """
 
 from __future__ import annotations
@@ -64,7 +62,7 @@ class EngineJob:
         n = len(table.program)
         self.table = table
         self.stopping = self.closing = self.closed = False
-        self.running: dict[str, RunningGroup] = {}  # by task: those that the engine has
+        self.running: dict[str, RunningGroup] = {}  # task: group submitted to the engine
         self.done = 0  # operands reported as finished
         self._results, self._link = results, link
         self._told = np.zeros(n, np.uint8)
@@ -72,10 +70,10 @@ class EngineJob:
         self._micros = np.full(n, -1, np.int64)  # of operands that ended and are not reported yet
         self._ran_on = np.zeros(n, np.int64)  # workers of operands that ended
         self._broke: dict[int, Broke] = {}  # not reported yet
-        self._shapes: dict[int, tuple[int, ...]] = {}  # of chunks whose size only the run could tell
+        self._shapes: dict[int, tuple[int, ...]] = {}  # shapes of chunks of unknown size, measured in the run
         self._hint: dict[int, int] = {}  # worker that the scheduler chose
-        self._due: dict[int, None] = {}  # operands of which there may be something to report
-        self._ended: dict[str, RunningGroup] = {}  # by task: those whose results may be lost
+        self._due: dict[int, None] = {}  # operands that may have news to report
+        self._ended: dict[str, RunningGroup] = {}  # task: ended group whose results may be lost
         self._ahead: deque[RunningGroup] = deque()
         self._ran: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []  # operands that ended, and microseconds
         self._began, self._peak, self._moved = perf_counter(), results.used, 0
@@ -125,7 +123,7 @@ class EngineJob:
         """Report JobClosed once nothing runs."""
         self.closing = True
         self._ahead.clear()
-        if not self.stopping:  # all operands are done: what still runs is of no use
+        if not self.stopping:  # all operands are done: running tasks are of no use
             for group in list(self.running.values()):
                 self._break(group)
         self._link.wake(self)
@@ -311,7 +309,7 @@ class EngineJob:
         """Submit a group; returns whether the engine has it."""
         sources = [self._source(operand) for operand in group.plan.inputs]
         inputs = [source for source in sources if source is not None]
-        if len(inputs) < len(sources):  # a chunk from before the job was lost, or a group before it broke
+        if len(inputs) < len(sources):  # lost: a chunk stored before the job, or the output of a broken group
             self._break(group)
             return False
         table, plan = self.table, group.plan
@@ -321,7 +319,7 @@ class EngineJob:
             spec = self._link.spec(table, plan)
             task = (name, table.number, spec, inputs, outputs, worker, plan.memory, plan.rank, plan.bundles)
             self._link.submit(self, GroupTask(*task))
-        except Exception as error:  # a user's object cannot be pickled, or the engine takes nothing
+        except Exception as error:  # a user's object cannot be pickled, or the engine accepts no tasks
             group.task = ""
             del self.running[name]
             if len(plan.operands) == 1:
@@ -395,7 +393,7 @@ class EngineJob:
         fresh = [one for one in held if told[one] == Told.READY]
         worker = max(0, group.worker)
         self._break(group)
-        if not held or self.stopping or not runs:  # without its inputs it did not run, and has no fault
+        if not held or self.stopping or not runs:  # without its inputs it did not run, and is not to blame
             return
         for operand in held:
             told[operand] = Told.UNKNOWN

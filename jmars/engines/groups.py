@@ -10,39 +10,29 @@ or before that chunk, and the chunk is before G's first operand: along an edge b
 operand grows, so no path of groups comes back.
 
 The order (`GroupGraph`) decides which operands share a group; a group's rank decides when the group runs.
-Source: docs/explanation/seeds.md, "Basic design", "Graphs"; Dask's graph fusion (dask/optimization.py).
 
 Planning 20,000 operands takes 2 to 7 µs an operand on a server's core (a tree sum 3, layers of neighbours 5, chains
 with users' functions 7), 13 where short groups are joined, and 17 for a random graph whose chunks are read 100 operands
 later.
 
-The operands of a job in the order in which groups are cut from them, for `groups.plan_groups`.
+The order in which groups are cut is the job's rank, by levels. Operands with a group of their own (functions of users,
+gathering programs, chunks of unknown size without a bound) would cut the runs of small operands around them to pieces.
+So the level of an operand is the number of such operands on the longest path there, and levels are visited in sequence,
+ordinary operands first. The order by levels is topological too: an edge leads to a higher level or joins two ordinary
+operands of a level, and within a level ordinary operands stay in the order of their ranks.
 
-The order is the job's rank, by levels. Operands with a group of their own (functions of users, gathering programs,
-chunks of unknown size without a bound) would cut the runs of small operands around them to pieces. So the level of an
-operand is the number of such operands on the longest path there, and levels are visited in sequence, ordinary operands
-first. The order by levels is topological too: an edge leads to a higher level or joins two ordinary operands of a
-level, and within a level ordinary operands stay in the order of their ranks.
-Source: docs/explanation/seeds.md, "Graphs".
+Groups too short for a task are joined to other groups of the same worker. The cutter ends a group where an input comes
+from behind the group's first operand. The group of that input may begin before, so that nothing waits in a cycle: here,
+the groups themselves tell.
 
-Cuts the operands of a job, in the order of `GroupGraph`, to groups within limits, for `groups.plan_groups`.
+Outputs of a group are bundled to single results of the engine. A result read by a task costs Dask 0.3 ms of CPU, a
+result made by a task as much as a task.
 
-Source: docs/explanation/seeds.md, "Graph optimization"; Dask's graph fusion (dask/optimization.py).
-
-Joins groups too short for a task to other groups of the same worker, for `groups.plan_groups`.
-
-Cutter ends a group where an input comes from behind the group's first operand. The group of that input may begin
-before, so that nothing waits in a cycle: here, the groups themselves tell.
-
-Bundles outputs of a group to single results of the engine, for `groups.plan_groups`.
-
-A result read by a task costs Dask 0.3 ms of CPU, a result made by a task as much as a task.
-
-Runs a group of operands in a process of an engine: the function of all group tasks, free of Dask and Ray.
-
-`make_spec` writes a group as bytes in the head; `run_group` runs the bytes in a worker of the engine. A worker may run
-several groups at once in threads of a process; programs are loaded and compiled once per process.
-Source: docs/explanation/seeds.md, "Execution in a worker".
+The function of all group tasks is free of Dask and Ray. `make_spec` writes a group as bytes in the head; `run_group`
+runs the bytes in a worker of the engine. A worker may run several groups at once in threads of a process; programs are
+loaded and compiled once per process.
+Source: docs/explanation/seeds.md, "Basic design", "Graphs", "Graph optimization", "Execution in a worker"; Dask's graph
+fusion (dask/optimization.py).
 """
 
 from __future__ import annotations
@@ -138,7 +128,7 @@ def group_seconds(per_task_worker: float, per_task_scheduler: float, slots: int,
     cost = per_task_worker + per_task_scheduler
     least = max(20 * cost, LEAST_SECONDS)
     fewer = math.sqrt(total / (2 * GROUPS * per_task_scheduler)) if per_task_scheduler > 0 else math.inf
-    fewer = min(fewer, total / (GROUPS * least))  # slots for which so many groups each are still long enough
+    fewer = min(fewer, total / (GROUPS * least))  # so many slots have GROUPS long enough groups each
     fed = max(1, math.floor(min(slots, fewer)))
     return max(least, 2 * fed * per_task_scheduler, min(60 * cost, total / (GROUPS * slots)))
 
@@ -355,12 +345,12 @@ def _levels(
 
 
 MOST_OUTPUTS = 8  # a task with k bundles of outputs costs Dask about as much as k tasks
-SMALL = 2**16  # bytes
+SMALL_BYTES = 2**16  # bytes
 LEAST_OUTPUT, FEW = 1 / 8, 3  # of a bundle; workers
-AHEAD = 64  # operands that a group may grow beyond its last possible end, in search of the next one
+MAX_LOOKAHEAD = 64  # operands by which a group may grow beyond its last possible end, in search of the next end
 GROWTH = 3 / 2  # of a group's seconds: how far a group may grow for a better end
-AWAITED = 1 / 2  # of a group's seconds: operands of other workers for which an operand is the last input
-PATIENCE = 1 / 8  # of a group's seconds: for how long such an operand's group goes on after it
+AWAITED = 1 / 2  # of a group's seconds: largest work of other workers' operands whose last input is the group's operand
+PATIENCE = 1 / 8  # of a group's seconds: how far the group goes on after such an operand
 
 
 @dataclass(frozen=True)
@@ -385,7 +375,7 @@ class GroupLimits:
     seconds: float
     nbytes: int
     outputs: int = MOST_OUTPUTS
-    small: int = SMALL
+    small: int = SMALL_BYTES
     bundle: int = 0
 
     def counts(self, graph: GroupGraph, workers: NDArray[np.int64]) -> list[float]:
@@ -432,7 +422,7 @@ class Cutter:
         ends = np.flatnonzero(np.diff(label[run])) + 1
         self._runs = [part.tolist() for part in np.split(run, ends) if len(part)]
         self._alone = [int(graph.block[part[0]]) % 3 == ALONE for part in self._runs]
-        # a chunk stays open where a reader is in another run, or too far behind for the same group
+        # a chunk stays open if a reader is in another run, or too far behind for the same group
         after = np.zeros(len(workers))
         after[run] = np.cumsum(np.asarray(graph.seconds)[run])
         source, target = graph.source, graph.target
@@ -469,7 +459,7 @@ class Cutter:
         outside: dict[int, None] = {}
         read = live = peak = soon_bytes = ahead = 0
         spent = staying = soon = 0.0
-        best = start  # end of the group; from here on: what holds at that end
+        best = start  # end of the group; the next variables hold at that end
         best_soon, best_memory, best_spent, best_inputs = math.inf, 0, 0.0, 0
         at, late = start, False
         while at < end:
@@ -522,7 +512,7 @@ class Cutter:
                     best_memory, best_spent, best_inputs = read + peak, spent, len(outside)
             else:
                 ahead += 1
-                if staying > limits.outputs or ahead > AHEAD:
+                if staying > limits.outputs or ahead > MAX_LOOKAHEAD:
                     break
         for operand in run[best:at]:
             for i in inputs[operand]:
@@ -558,7 +548,7 @@ class _Open:
         self.memory, self.seconds, self.count = piece.memory, piece.seconds, sum(counts[i] for i in piece.outputs)
         self.place = -1  # among all groups
         self.read = False  # by a group so far
-        self.waits: set[_Open] = set()  # for these groups
+        self.waits: set[_Open] = set()  # groups that must end first
         self.is_joined = False
 
     def take(self, later: _Open, maker: dict[int, _Open]) -> None:

@@ -35,11 +35,11 @@ class _Guest:
     def __init__(self, name: str, process: subprocess.Popen[bytes]) -> None:
         self.name, self.process = name, process
         self.reading = threading.Lock()
-        self.answered = threading.Event()  # or nobody wants its answer
+        self.answered = threading.Event()  # set also if the answer is not needed
 
     def reap(self) -> None:
         self.process.wait()
-        self.answered.wait(KEPT_SECONDS)  # its output says why it has ended
+        self.answered.wait(KEPT_SECONDS)  # the output says why the guest has ended
         with _lock:
             del _guests[self.name]
         assert self.process.stdin is not None and self.process.stdout is not None
@@ -52,7 +52,7 @@ class _Guest:
         try:
             self.process.stdin.write(line)  # fits in the pipe
         except (BrokenPipeError, ValueError):
-            pass  # it has ended, and its output says why
+            pass  # the guest has ended, and its output says why
 
     def read(self, until: bytes, seconds: float) -> bytes:
         """Output up to a line that begins with `until`, or to the end where `until` is empty."""
@@ -119,7 +119,7 @@ def begin(name: str, ticket: bytes, environment: Mapping[str, str], seconds: flo
         guest.write(ticket)
         said = guest.read(REQUEST, seconds)
         if REQUEST not in said:
-            guest.answered.set()  # it ends, or has ended
+            guest.answered.set()  # the guest ends, or has ended
         return said
     except BaseException:
         end(name)
@@ -136,7 +136,7 @@ def certify(name: str, certificate: bytes, seconds: float) -> bytes:
     """
     guest = _guests.get(name)
     if guest is None:
-        return b""  # it has ended
+        return b""  # the guest has ended
     try:
         guest.write(certificate)
         return guest.read(b"", seconds)

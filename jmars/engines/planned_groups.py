@@ -2,15 +2,12 @@
 
 Jobs of the same plan share the lists of their operands, and get the same groups (`GroupPlans`).
 
-When the groups of a job would end on their planned workers, to choose a division into groups.
+`makespan` predicts when the groups would end on their planned workers, to choose a division into groups.
 
-Source: docs/explanation/seeds.md, "Graph optimization".
-
-The order in which a job's operands would start as single tasks on the workers of an engine.
-
-A group waits for all of its inputs, so groups are cut from operands in the order of their starts in a simulated run:
-an operand that waits for another worker comes behind operands of its worker that do not wait, where the plan's rank
-alone would put it first and the group in front of it.
+Operands are divided in the order in which they would start as single tasks. A group waits for all of its inputs, so
+groups are cut from operands in the order of their starts in a simulated run: an operand that waits for another worker
+comes behind operands of its worker that do not wait, where the plan's rank alone would put it first and the group in
+front of it.
 Source: docs/explanation/seeds.md, "Graph optimization".
 """
 
@@ -86,7 +83,7 @@ class GroupPlans:
 
     def __init__(self) -> None:
         self.found = self.missed = 0
-        self._kept: dict[int, _Division] = {}  # by identity of `inputs`, the last used one last
+        self._kept: dict[int, _Division] = {}  # by identity of `inputs`, least recently used first
 
     def groups(
         self,
@@ -183,7 +180,7 @@ def planned_groups(
     ]
     if not there and _crossings(table, near) > CROSSED * needed:
         ways[:2] = ways[1::-1]
-    if sum(table.nbytes) <= sum(worker.memory for worker in workers) / 2:  # chunks of a round stay until the next one
+    if sum(table.nbytes) <= sum(worker.memory for worker in workers) / 2:  # chunks of a round stay until the next round
         ways.append(lambda: cut(near, by_rounds=True))
     found: list[tuple[float, Sequence[Group]]] = []
     for way in ways:
@@ -266,9 +263,9 @@ def makespan(
     >>> makespan(chain, [10, 10, 10], 20.0, 1, 0.0)
     3.0
     """
-    made = {operand: (0.0, worker) for operand, worker in (there or {}).items()}  # when, and by which worker
+    made = {operand: (0.0, worker) for operand, worker in (there or {}).items()}  # (time when computed, worker)
     here: set[tuple[int, int]] = set()  # chunk and worker
-    free: dict[int, list[float]] = {}  # heap of times from which a slot of a worker is free
+    free: dict[int, list[float]] = {}  # worker: heap of times from which a slot is free
     for group in groups:
         worker, ready, moved = group.worker, 0.0, 0
         for operand in group.inputs:

@@ -4,7 +4,7 @@ Jobs decide what to report (`EngineJob`); this class numbers workers, keeps chun
 and ends tasks that do not stop. All calls come in the loop of the head.
 Source: docs/explanation/seeds.md, "Execution control".
 
-Status of an engine's workers for `why`: the groups that run, operands that wait, bytes that are kept.
+`engine_status` gives the status of the workers for `why`: running groups, waiting operands, kept bytes.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from jmars.storage.chunks import ChunkElements
 
 log = logging.getLogger("jmars.engines")
 
-AHEAD = 10_000  # tasks that the engine has at most
-SLICE = 50  # tasks that are submitted in a turn of the loop, which clients wait for
-GRACE = 0.7  # seconds for which a task may ignore that its job was stopped
+MAX_SUBMITTED_TASKS = 10_000  # tasks that the engine has at most
+SLICE = 50  # tasks submitted in a turn of the loop, while clients wait
+STOP_GRACE_SECONDS = 0.7  # seconds for a task to obey the stop of its job
 GONE, IDLE = "lost", "idle"  # states of WorkerMoved
 
 
@@ -55,7 +55,7 @@ class EngineRow:
     pid: int | None = None
     resident: int | None = None
     spilled: int = 0
-    why: str = ""  # it left
+    why: str = ""  # reason why the worker left; "" while it is here
     left: float = 0.0  # when, by the monotonic clock
 
 
@@ -92,7 +92,7 @@ class EngineWorkers:
         self._plans = GroupPlans()
         self._jobs: dict[str, EngineJob] = {}
         self._tasks: dict[str, EngineJob] = {}  # that the engine has
-        self._due: dict[EngineJob, None] = {}  # jobs with something to report
+        self._due: dict[EngineJob, None] = {}  # jobs with news to report
         self._settling = self._submitting = False
         self._tasks_named = 0
         self._storing: set[int] = set()  # chunks that clients bring
@@ -102,7 +102,7 @@ class EngineWorkers:
         """Start the engine; raises ClusterStartError."""
         for worker in await self.engine.start(self):
             self._add(worker)
-        if not self.rows:  # an engine that grows from nothing: the first worker that comes has this number
+        if not self.rows:  # an engine that grows from nothing: number of the first worker to come
             self._add(EngineWorker("", f"{self.engine.kind}-0", "", 1, 2**30))
 
     def connect(self, scheduler: ReportPort) -> None:
@@ -152,12 +152,12 @@ class EngineWorkers:
         self._jobs[job].enqueue(operands, workers)
 
     def stop_execution(self, job: str) -> None:
-        """Stop the tasks of a job; tasks that go on for GRACE seconds are killed, or given up."""
+        """Stop the tasks of a job; tasks that go on for STOP_GRACE_SECONDS seconds are killed, or given up."""
         found = self._jobs[job]
         tasks = found.stop()
         if tasks:
             self.engine.stop(found.table.number, tasks)
-            asyncio.get_running_loop().call_later(GRACE, self._overdue, found)
+            asyncio.get_running_loop().call_later(STOP_GRACE_SECONDS, self._overdue, found)
 
     def replan(self, job: str, rank: Sequence[int], workers: Sequence[int], slow: Sequence[int]) -> None:
         """Give tasks that are submitted from now on new ranks; the engine chooses workers by itself."""
@@ -187,7 +187,7 @@ class EngineWorkers:
         """A task returned; its results can be read and given to other tasks."""
         job = self._tasks.pop(task, None)
         if job is not None:
-            number = self._number_of(report.worker) if report.worker else 0  # "": it was dropped before it ran
+            number = self._number_of(report.worker) if report.worker else 0  # "": dropped before it ran
             self.rows[number].done += len(report.microseconds)
             job.ended(task, report, number)
             self._submit_ahead()
@@ -202,7 +202,7 @@ class EngineWorkers:
         if gone:
             self.results.free(gone)
             self.report(ChunksLost(gone, why))
-        deaths = deaths if len({self._tasks.get(task) for task in tasks}) == 1 else 1  # which job's is not known
+        deaths = deaths if len({self._tasks.get(task) for task in tasks}) == 1 else 1  # the job to blame is unknown
         for job in list(self._jobs.values()):
             job.lost(tasks, why, how, deaths)
         for task in tasks:
@@ -314,10 +314,10 @@ class EngineWorkers:
 
     def _submit_ahead(self) -> None:
         """Submit some groups of the oldest jobs, and others in the next turns of the loop."""
-        room = min(SLICE, AHEAD - len(self._tasks))
+        room = min(SLICE, MAX_SUBMITTED_TASKS - len(self._tasks))
         for job in list(self._jobs.values()):
             room -= job.submit_ahead(room)
-        more = len(self._tasks) < AHEAD and not all(job.is_ahead for job in self._jobs.values())
+        more = len(self._tasks) < MAX_SUBMITTED_TASKS and not all(job.is_ahead for job in self._jobs.values())
         if more and not self._submitting:
             self._submitting = True
             asyncio.get_running_loop().call_soon(self._submit_more)
@@ -339,7 +339,7 @@ class EngineWorkers:
                 del self._due[job]
                 try:
                     job.settle()
-                except Exception as error:  # a fault of ours: the job ends, others go on
+                except Exception as error:  # a fault of jmars: the job ends, other jobs go on
                     log.exception("%s cannot go on", job.table.job)
                     job.give_up()
                     self.report(JobBroken(job.table.job, fault_of(error)))
@@ -363,7 +363,7 @@ class EngineWorkers:
         if job.closed or not tasks:
             return
         if not killed and self.engine.kill(tasks):
-            asyncio.get_running_loop().call_later(GRACE, self._overdue, job, True)
+            asyncio.get_running_loop().call_later(STOP_GRACE_SECONDS, self._overdue, job, True)
             return
         log.warning("%d tasks of %s do not stop, and are waited for no more", len(tasks), job.table.job)
         for task in tasks:
@@ -380,7 +380,7 @@ class EngineWorkers:
 
     def _number_of(self, key: str) -> int:
         known = self._number.get(key)
-        if known is None:  # its tasks speak before it is told of
+        if known is None:  # a report of its tasks came before the worker's own event
             row = self._add(EngineWorker(key, key, "", 0, 0))
             self._tell(row)
             known = row.number
@@ -403,7 +403,7 @@ class EngineWorkers:
         self.report(WorkerMoved(row.number, row.worker.name, row.pid or 0, IDLE if row.here else GONE))
 
 
-REMEMBERED = 20  # workers that left, of which is told
+MAX_LISTED_DEPARTURES = 20  # departed workers that status lists
 
 
 def engine_status(workers: EngineWorkers) -> HostStatus:
@@ -425,7 +425,11 @@ def engine_status(workers: EngineWorkers) -> HostStatus:
             "graphs": 0,
         },
         "disk": {"writes": 0, "reads": 0, "nbytes": 0, "seconds": 0.0, "full": ""},
-        "deaths": [_left(row) for row in sorted(workers.rows, key=lambda row: row.left)[-REMEMBERED:] if not row.here],
+        "deaths": [
+            _left(row)
+            for row in sorted(workers.rows, key=lambda row: row.left)[-MAX_LISTED_DEPARTURES:]
+            if not row.here
+        ],
     }
 
 

@@ -1,12 +1,10 @@
 """RayEngine: a Ray cluster that runs groups of operands as its tasks.
 
-Works beside other people's tasks. `close` frees all tasks and results of the cluster, and ends a Ray that was started
-here. Calls of Ray that block run in threads.
-Source: docs/explanation/seeds.md, "Execution control".
+It works beside other people's tasks. `close` frees all tasks and results of the cluster, and ends a Ray that was
+started here. Calls of Ray that block run in threads.
 
-Connection of this process to Ray, Ray's nodes, their versions, and the autoscaler. All functions block.
-
-Source: docs/explanation/seeds.md, "Architecture".
+`RayConnection` connects this process to Ray; the functions on Ray's nodes, their versions and the autoscaler block.
+Source: docs/explanation/seeds.md, "Execution control", "Architecture".
 """
 
 from __future__ import annotations
@@ -42,12 +40,12 @@ if TYPE_CHECKING:
     from jmars.engines.port import EngineWorkers
 
 POLL = 1.0  # seconds between looks at Ray's nodes
-SILENT = 20.0  # seconds without an answer after which Ray is gone; Ray itself ends this process after 60
-DIAL = 2.0  # seconds for a connection to the head of Ray
+SILENT = 20.0  # seconds without an answer after which Ray is considered gone; Ray itself ends this process after 60
+HEAD_DIAL_SECONDS = 2.0  # seconds for a connection to the head of Ray
 END = 10.0  # seconds for each step of the end
-THREADS = 4  # for calls that block, beside the one that submits
+THREADS = 4  # threads for blocking calls, beside the submitting thread
 PROCESSES = 5000  # that may wait at the actor
-SMALL = 100 * 1024  # bytes of a chunk that is fetched whole: up to here Ray keeps it in this process
+WHOLE_CHUNK_BYTES = 100 * 1024  # bytes of a chunk that is fetched whole: Ray keeps such a chunk in this process
 
 Answer = TypeVar("Answer")
 _logger = logging.getLogger(__name__)
@@ -137,7 +135,7 @@ class RayEngine:
             async with asyncio.timeout(END):
                 if self._has_requested and not self._is_lost:
                     await self._call(request_nodes, 1, 0)
-                if self._board is not None and not self._is_lost:  # the groups that run see it
+                if self._board is not None and not self._is_lost:  # running groups notice that
                     await self._call(ray.kill, self._board)
                 if self._tasks is not None:
                     await self._tasks.drop()
@@ -323,7 +321,7 @@ class RayEngine:
 async def _dial(address: str) -> None:
     """Raise OSError or TimeoutError where no process listens."""
     host, _, port = address.rpartition(":")
-    async with asyncio.timeout(DIAL):
+    async with asyncio.timeout(HEAD_DIAL_SECONDS):
         _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
     writer.close()
 
@@ -354,7 +352,7 @@ def _is_near(reference: Any, wanted: int) -> bool:
     """Whether a chunk lies in this process or on its node, or is at most twice as large as the wanted part."""
     try:
         found = ray.experimental.get_object_locations([reference]).get(reference) or {}
-        if found.get("object_size", 0) > max(SMALL, 2 * wanted):
+        if found.get("object_size", 0) > max(WHOLE_CHUNK_BYTES, 2 * wanted):
             return ray.get_runtime_context().get_node_id() in found["node_ids"]
         return bool(found)
     except Exception:  # a Ray client is no node
@@ -365,7 +363,7 @@ SHARE = 0.6  # of a node's memory resource: other tasks and the processes themse
 CONNECT = 10.0  # seconds for a connection to the head of Ray
 SETTINGS = b"\x04"  # type of HTTP/2's first frame, RFC 9113, 3.4
 GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + SETTINGS + bytes(5)  # an empty frame of settings
-STATUS = b"__autoscaling_status"  # key under which Ray's autoscaler writes its report
+STATUS = b"__autoscaling_status"  # key of the report of Ray's autoscaler
 
 
 class RayConnection:
@@ -518,7 +516,7 @@ def _dial_cluster(address: str) -> socket.socket:
 def _greet(address: str) -> None:
     """Raise OSError where no process listens, or a process that does not speak gRPC, as Ray does."""
     if not address.startswith("ray://") and "://" in address:
-        return  # of another module, which Ray calls
+        return  # an address of another module, called by Ray
     with _dial_cluster(address) as connection:
         if os.environ.get("RAY_USE_TLS") == "1":
             return
@@ -558,7 +556,7 @@ def _found(address: str | None) -> str | None:
     try:
         found = services.get_ray_address_from_environment(address, None)
         if found is not None and "RAY_ADDRESS" not in os.environ:
-            _dial_cluster(found).close()  # what a crashed Ray leaves behind is no Ray
+            _dial_cluster(found).close()  # a crashed Ray leaves an address without a listener
     except OSError:
         return None
     return None if found is None else str(found)

@@ -42,7 +42,7 @@ START_SECONDS = 0.5  # in which the start of a task is heard
 RETRIES = 3  # times that Ray runs a task again whose process died
 LEAST_MEMORY = 2**20  # bytes that a task asks for at least
 
-LOST = (ObjectLostError, WorkerCrashedError, NodeDiedError, OutOfMemoryError)  # the first with all that it covers
+LOST = (ObjectLostError, WorkerCrashedError, NodeDiedError, OutOfMemoryError)  # the first includes its subclasses
 
 
 @dataclass(eq=False, slots=True)
@@ -136,14 +136,14 @@ class RayTasks(TaskBook[_Entry]):
         """Cancel the tasks without a known start; running tasks see the stop flag of the job."""
         dropped = super().stop(job, tasks)
         self._cancel([entry for entry in dropped if entry.report is not None])
-        self._loop.call_later(START_SECONDS, self.end_dropped, dropped)
+        self._loop.call_later(HEARD_SECONDS, self.end_dropped, dropped)
         return dropped
 
     def _cancel(self, entries: Sequence[_Entry]) -> None:
-        """Cancel tasks; tasks that run nonetheless are ended by force after GRACE seconds."""
+        """Cancel tasks; tasks that run nonetheless are ended by force after DROP_GRACE_SECONDS seconds."""
         if entries:
             self._thread.submit(_cancel, [entry.report for entry in entries], False)
-            self._loop.call_later(GRACE, self._force, entries)
+            self._loop.call_later(DROP_GRACE_SECONDS, self._force, entries)
 
     @property
     def stopped(self) -> Sequence[int]:
@@ -160,7 +160,7 @@ class RayTasks(TaskBook[_Entry]):
             self._thread.submit(_cancel, left, True)
 
     async def drop(self) -> None:
-        """Forget all tasks and results; a task that still runs after GRACE seconds is ended by force."""
+        """Forget all tasks and results; a task that still runs after DROP_GRACE_SECONDS seconds is ended by force."""
         entries = list(self._tasks.values())
         self._tasks.clear()
         self._drop()
@@ -206,7 +206,7 @@ class RayTasks(TaskBook[_Entry]):
 
     def _let_go(self, references: Sequence[Any]) -> None:
         for one in references:
-            one.future()  # Ray prints errors that nothing reads
+            one.future()  # retrieved: Ray prints errors that are never read
 
 
 def settled(reference: Any) -> asyncio.Future[Any]:
@@ -277,7 +277,7 @@ def _rounded(size: int, most: int) -> int:
 
 def _cancel(references: Sequence[Any], force: bool) -> None:
     for one in references:
-        with suppress(Exception):  # it has ended, or Ray is gone
+        with suppress(Exception):  # ended, or Ray is gone
             ray.cancel(one, force=force, recursive=False)
 
 
@@ -291,4 +291,4 @@ def _cancel_submitted(entries: Sequence[_Entry]) -> list[Any]:
 def _wait(references: Sequence[Any]) -> Any:
     if not references:
         return [], []
-    return ray.wait(list(references), num_returns=len(references), timeout=GRACE, fetch_local=False)
+    return ray.wait(list(references), num_returns=len(references), timeout=DROP_GRACE_SECONDS, fetch_local=False)

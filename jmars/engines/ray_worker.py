@@ -24,10 +24,10 @@ from jmars.model.versions import versions
 from jmars.storage.chunks import ChunkElements
 
 PERIOD = 0.1  # seconds between messages of a process, and between messages to the head
-WAIT = 1.0  # seconds in which the actor answers a question for flags that stay as they are
-HEARD_WAIT = 30.0  # seconds in which the actor answers the head where nothing happens
-LINGER = 5.0  # seconds for which the thread of a process waits for another task
-RECENT = 3.0  # seconds for which the memory of a process counts
+WAIT = 1.0  # seconds until the actor answers a question for flags that did not change
+HEARD_WAIT = 30.0  # seconds until the actor answers the head without news
+LINGER = 5.0  # seconds for which the thread of a process waits for the next task
+MEMORY_SECONDS = 3.0  # seconds for which the memory of a process counts
 REMEMBERED = 256  # stop flags of ended jobs
 
 Runner = Callable[[bytes, Sequence[Any], Callable[[], bool], str], tuple[GroupReport, Sequence[Any]]]
@@ -88,7 +88,7 @@ class Board:
         """Bytes of the processes that run groups, by node."""
         now = monotonic()
         found: dict[str, int] = {}
-        self._processes = {key: one for key, one in self._processes.items() if now - one[1] < RECENT}
+        self._processes = {key: one for key, one in self._processes.items() if now - one[1] < MEMORY_SECONDS}
         for (node, _), (size, _) in self._processes.items():
             found[node] = found.get(node, 0) + size
         return found
@@ -143,7 +143,7 @@ class _Process:
             try:
                 version, stopped = ray.get(question)
                 self._stopped = frozenset(stopped)
-            except ActorUnavailableError:  # it starts again elsewhere; the head tells it of stopped jobs
+            except ActorUnavailableError:  # the actor restarts elsewhere; the head tells it of stopped jobs
                 version = 0
             except RayActorError:
                 self._is_closed = True
@@ -154,7 +154,7 @@ class _Process:
 
 
 _lock = threading.Lock()
-_processes: dict[Any, _Process] = {}  # by actor: clusters of one driver share the processes
+_processes: dict[Any, _Process] = {}  # by actor: clusters of a driver share the processes
 
 
 def _process(board: Any) -> _Process:

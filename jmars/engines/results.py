@@ -1,12 +1,9 @@
 """Results: which result of the engine each chunk is, with bytes and maker, for as long as the chunk is needed.
 
-Parts of chunks, as workers of all engines give them, free of Dask and Ray.
+Parts of chunks are read in the workers of all engines by code free of Dask and Ray.
 
-Source: docs/explanation/seeds.md, "Execution in a worker".
-
-LinkSpeed: bytes a second between workers of an engine, from the transfers that the workers report.
-
-Source: docs/explanation/seeds.md, "Execution control".
+`LinkSpeed` has the bytes a second between workers, from the transfers that they report.
+Source: docs/explanation/seeds.md, "Execution in a worker", "Execution control".
 """
 
 from __future__ import annotations
@@ -101,8 +98,8 @@ class Results:
 
 
 BANDWIDTH = 0.3e9  # bytes a second between workers, as measured for Dask and Ray on plain TCP, until the engine tells
-LEAST = 2**24  # bytes from which a speed is known
-RECENT = 2**33  # bytes after which older transfers count half
+LEAST = 2**24  # bytes from which on a speed is known
+HALF_WEIGHT_BYTES = 2**33  # bytes after which older transfers count half
 SLOWEST, FASTEST = 1e6, 1e11  # bytes a second that a plan believes
 
 
@@ -131,7 +128,7 @@ class LinkSpeed:
     def observe(self, nbytes: float, seconds: float) -> None:
         """Add transfers."""
         if nbytes > 0 and seconds > 0:
-            if self.nbytes > RECENT:
+            if self.nbytes > HALF_WEIGHT_BYTES:
                 self.nbytes, self.seconds = self.nbytes / 2, self.seconds / 2
             self.nbytes, self.seconds = self.nbytes + nbytes, self.seconds + seconds
 

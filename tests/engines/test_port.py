@@ -43,7 +43,7 @@ def port(monkeypatch):
 
     plan = planned_groups.plan_groups
     monkeypatch.setattr(planned_groups, "plan_groups", two)
-    monkeypatch.setattr(module, "GRACE", 0.05)
+    monkeypatch.setattr(module, "STOP_GRACE_SECONDS", 0.05)
     return Port()
 
 
@@ -278,7 +278,7 @@ async def test_a_worker_has_a_number_of_its_own_for_ever(port):
 
 @run
 async def test_many_groups_are_submitted_some_at_a_time(port):
-    module_ahead, module.AHEAD = module.AHEAD, 3
+    module_ahead, module.MAX_SUBMITTED_TASKS = module.MAX_SUBMITTED_TASKS, 3
     try:
         port.open_job(chain(n=20, results=range(20)))
         assert len(port.engine.tasks) == 3
@@ -286,7 +286,7 @@ async def test_many_groups_are_submitted_some_at_a_time(port):
             port.ended(name, GroupReport("k0", [1, 1]))
         assert len(port.engine.tasks) == 6
     finally:
-        module.AHEAD = module_ahead
+        module.MAX_SUBMITTED_TASKS = module_ahead
 
 
 @run
