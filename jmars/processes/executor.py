@@ -367,7 +367,7 @@ class UnsizedRunner:
         if program.gathers:
             ((at, shape),) = ins
             assert shape is not None
-            line = np.ndarray(shape, program.inputs[0].dtype, self.memory, at)  # private copy: kernels may write to it
+            line = np.ndarray(shape, program.inputs[0].dtype, self.memory, at)  # private: kernels may write there
             views = [line] + [line[:0]] * (len(program.inputs) - 1)
         else:
             views = [
