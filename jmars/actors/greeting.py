@@ -1,7 +1,7 @@
 """Greetings: how the ends of a connection prove to each other who they are, before any message is decoded.
 
 A greeting is plain: it takes bytes of the peer and returns bytes to send. `UnixGreeting` serves the processes of one
-host; `TlsGreeting` (tls.py) serves links between hosts, which prove themselves by certificates.
+host; the greetings of tls_link.py serve links between hosts, which prove themselves by certificates.
 
 `UnixGreeting` proves the same user of this host and the cluster's token. The server sends a nonce, the client answers
 with an HMAC and a nonce of its own, the server answers with an HMAC. All three messages are of fixed length, so nothing

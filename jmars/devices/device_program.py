@@ -3,9 +3,8 @@
 Values between two steps lie in scratch, granted with the slots of the operand. A program with a step without a call
 runs on the CPU. Whether a program can run on a GPU is decided here alone.
 
-Ranges as expressions of an element's index, so that a GPU makes `arange` and `linspace` without an input.
-
-Each expression has NumPy's operations and dtypes in NumPy's order. Ranges with another rule stay on the CPU.
+Ranges are expressions of an element's index, so that a GPU makes `arange` and `linspace` without an input. Each
+expression has NumPy's operations and dtypes in NumPy's order. Ranges with another rule stay on the CPU.
 Source: `numpy/_core/function_base.py` (`linspace`), `numpy/_core/src/multiarray/arraytypes.c.src` (`@NAME@_fill`).
 """
 

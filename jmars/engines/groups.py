@@ -349,7 +349,7 @@ SMALL_BYTES = 2**16  # bytes
 LEAST_OUTPUT, FEW = 1 / 8, 3  # of a bundle; workers
 MAX_LOOKAHEAD = 64  # operands by which a group may grow beyond its last possible end, in search of the next end
 GROWTH = 3 / 2  # of a group's seconds: how far a group may grow for a better end
-AWAITED = 1 / 2  # of a group's seconds: largest work of other workers' operands whose last input is the group's operand
+AWAITED = 1 / 2  # of a group's seconds: least work of other workers' operands whose last input is an operand
 PATIENCE = 1 / 8  # of a group's seconds: how far the group goes on after such an operand
 
 

@@ -1,6 +1,6 @@
 """without_collections: keeps the garbage collector of Python off while many objects are made that are no garbage.
 
-Locks of modules that are free in a forked child: a thread that held the lock does not exist there.
+`free_in_child` makes locks that are free in a forked child: a thread that held the lock does not exist there.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 A `Part` is a subgraph that a single worker runs. `as_assignment` turns a list of parts into an assignment, `as_labels`
 into groups for `contract`.
 
-`as_assignment` turns a list of parts into an assignment, `as_labels` into groups for `contract`.
-
 `merge` lets subgraphs grow from the root of the critical path by the neighbour that saves most transfers, for hosts
 that run a subgraph as a single process. The document's rules can make subgraphs that wait for each other. With `convex`
 an operand joins only if no path leaves the subgraph and returns to it, finished subgraphs counted as single operands;
