@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 DISCARDED = "discarded"  # its process is killed since its results are not needed; no operand is to blame
 WARMING = "warming up"  # its process opens a GPU
 GIVEN_UP = "given up"  # its GPU cannot be used, or its processes ended again and again while they opened the GPU
-GPU_NAME = "gpu-"  # how names of workers with a GPU begin
+GPU_NAME = "gpu-"  # prefix of names of workers with a GPU
 RECYCLED = "recycled"  # its process is replaced between two batches, for memory that it needed or retained
 
 

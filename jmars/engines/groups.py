@@ -229,7 +229,7 @@ class GroupGraph(NamedTuple):
     work: list[int]
     seconds: list[float]
     kept: bytearray  # 1 for operands whose chunks outlive the job
-    readers: list[int]  # how many operands read each chunk
+    readers: list[int]  # number of operands that read each chunk
     order: NDArray[np.int64]  # operands that are not stored, in a topological order
     place: list[int]  # of each operand in `order`; -1 for stored operands
     block: NDArray[np.int64]  # 3 * level + kind

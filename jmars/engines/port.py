@@ -91,7 +91,7 @@ class EngineWorkers:
         self._scheduler: ReportPort | None = None
         self._plans = GroupPlans()
         self._jobs: dict[str, EngineJob] = {}
-        self._tasks: dict[str, EngineJob] = {}  # that the engine has
+        self._tasks: dict[str, EngineJob] = {}  # task submitted to the engine: its job
         self._due: dict[EngineJob, None] = {}  # jobs with news to report
         self._settling = self._submitting = False
         self._tasks_named = 0

@@ -44,7 +44,7 @@ SILENT = 20.0  # seconds without an answer after which Ray is considered gone; R
 HEAD_DIAL_SECONDS = 2.0  # seconds for a connection to the head of Ray
 END = 10.0  # seconds for each step of the end
 THREADS = 4  # threads for blocking calls, beside the submitting thread
-PROCESSES = 5000  # that may wait at the actor
+PROCESSES = 5000  # processes that may wait at the actor
 WHOLE_CHUNK_BYTES = 100 * 1024  # bytes of a chunk that is fetched whole: Ray keeps such a chunk in this process
 
 Answer = TypeVar("Answer")

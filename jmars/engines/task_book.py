@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BATCH = 100  # tasks that leave together
 BATCH_BYTES = 4_000_000  # of their specs: Dask warns from 10 MB
-STOPPED_JOBS = 256  # that are remembered
+STOPPED_JOBS = 256  # stopped jobs that are remembered
 
 
 @dataclass(eq=False, slots=True)

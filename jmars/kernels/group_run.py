@@ -88,7 +88,7 @@ class _Columns(NamedTuple):
     """The fields of all `GroupStep` of a group."""
 
     program: array[int]
-    degree: array[int]  # how many inputs each step has
+    degree: array[int]  # number of inputs of each step
     inputs: array[int]  # inputs of all steps, concatenated
     args: tuple[tuple[Any, ...], ...] | None  # None where no step has any
 

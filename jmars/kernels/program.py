@@ -178,7 +178,7 @@ class Call:
     cost: float = 0.0  # seconds that the user expects; 0 if not given
     alone: bool = False  # never fused, so that the user finds the operand by its name
     runs_user_code: bool = False  # runs a user's function: any memory, side effects
-    retries: int = -1  # how often a call that raised is tried again; -1: as the setting says
+    retries: int = -1  # retries of a call that raised; -1: the setting's number
     gathers: bool = False  # reads only a part of each input: see `Program.gathers`
     holds: tuple[int, ...] = ()  # positions in `inputs` of small values that may be computed in the same operand
     reshapes: bool = False  # gives its only input in a new shape; between other steps no copy is made
@@ -234,7 +234,7 @@ class Program:
     work: int = 0  # bytes of scratch beside inputs and output; a few block buffers do not count
     members: tuple[int, ...] = ()  # fused operand of each step; empty without fusion
     node_members: tuple[tuple[int, ...], ...] = ()  # for each step that merges several operands: operand of each node
-    fused: int = 1  # how many operands were fused; of some of them no step may be left
+    fused: int = 1  # number of fused operands; some may have no step left
     jit: bool = False  # runs as machine code where an executor can compile it
     fast: bool = False  # whether machine code may be off from NumPy's values by the last bits
 

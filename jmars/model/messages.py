@@ -178,7 +178,7 @@ class LocateChunks:
 
     chunks: Sequence[int]
     nbytes: Sequence[int]  # of each chunk
-    hosts: Sequence[Sequence[int]]  # that have each chunk, the preferred host first
+    hosts: Sequence[Sequence[int]]  # hosts that have each chunk, the preferred host first
     shapes: Mapping[int, Sequence[int]] | None = None  # by chunk, where only the run told the shape
 
 

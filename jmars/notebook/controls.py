@@ -78,7 +78,7 @@ def _display(widget: Any, text: str) -> None:
 log = logging.getLogger("jmars.notebook")
 
 POLL_SECONDS = 2.0  # between two looks at the cluster
-_JOBS = 8  # that are listed
+_JOBS = 8  # listed jobs
 _MOST = 10_000  # workers or hosts
 _AFTER_ENTER = 2.0  # seconds after Enter within which the page sends the field's text, unless the text is unchanged
 _MANY = 4  # workers per core; a larger number needs a second click

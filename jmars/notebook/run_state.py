@@ -70,7 +70,7 @@ class JobRun:
     name: str = ""
     number: int = 1  # among the jobs of the cell
     line: int = 0  # line of the cell that made the job's last operand, 0 where unknown
-    text: str = ""  # that line, or the operand's name
+    text: str = ""  # text of the line, or the operand's name
     state: str = JobState.PREPARING
     error: str | None = None
     submitted: float | None = None

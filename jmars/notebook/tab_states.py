@@ -743,7 +743,7 @@ class CellFacts:
     id: str = ""  # for Cancel before the first job
     n_lines: int = 0
     begun: float | None = None
-    line: int = 0  # that runs now, from 1; 0 before and after the cell's Python
+    line: int = 0  # running line, from 1; 0 before and after the cell's Python
     ended: float | None = None
     outcome: JobState = JobState.PREPARING
     file: str = ""  # name of the cell's file in tracebacks

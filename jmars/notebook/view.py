@@ -28,7 +28,7 @@ class JobPart(TypedDict):
     job: str
     name: str
     line: int  # line of the cell that made the job's last operand, 0 where unknown
-    text: str  # that line, or the operand's name
+    text: str  # text of the line, or the operand's name
     state: str
     n: int  # operands after fusion
     elapsed: float  # seconds

@@ -31,7 +31,7 @@ from jmars.plan.plan_graph import ANY, CPU, GPU, PlanGraph, Workers
 from jmars.plan.profile import Profile
 
 _NEVER = 1e7  # seconds of a group on a device where it cannot run
-_GAIN = 1.2  # how many times as fast a run with GPUs must be: its seconds may be estimates
+_GAIN = 1.2  # least speed-up of a run with GPUs, whose seconds may be estimates
 _MAX_CUT_GROUPS = 2000  # groups; the cut takes too long for larger graphs
 
 

@@ -219,7 +219,7 @@ def peak_of_windows(
 @dataclass(eq=False)
 class _Batch:
     operands: deque[int]
-    seconds: float  # as predicted
+    seconds: float  # predicted
     asks: bool = False
 
 

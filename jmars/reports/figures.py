@@ -25,7 +25,7 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F
 OTHER = "#999999"
 WIDTH = 1000  # pixels, at most
 ROWS = 15  # of a chart of bars
-MARKS = 200  # that a time line draws
+MARKS = 200  # marks of a time line
 EDGED = 5_000  # operands; larger charts have no edges: edges show the shortest bars, but double the drawing time
 
 # The real time of a place `at` in a folded time line, between the knots of `Pauses`.

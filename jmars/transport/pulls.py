@@ -72,7 +72,7 @@ class PullRange:
     source: _Source
     start: int
     stop: int
-    lane: Any = None  # that was asked
+    lane: Any = None  # lane that was asked
     key: tuple[int, int] = (0, 0)  # ticket and piece on that lane
     first: float = 0.0  # time of the first byte, and of the last byte
     last: float = 0.0

@@ -197,7 +197,7 @@ class ChunkServer:
 
 PEER_SILENT_SECONDS = 8.0  # without a byte while bytes are due; a pulling host beats every second
 PEER_IDLE_SECONDS = 120.0  # without a byte; the other end closes an idle lane earlier
-MOST_REQUESTS = 2**16  # that are not answered
+MOST_REQUESTS = 2**16  # unanswered requests of a lane
 COPIED = CHECKED  # bytes of a part; a shorter part is copied, to be encrypted together with its neighbours
 GATHERED = 2**16  # bytes of small parts that are encrypted together
 

@@ -47,7 +47,7 @@ from jmars.transport.wire import PART_BYTES
 
 log = logging.getLogger("jmars.transport")
 
-READY_SECONDS = 15.0  # that a connection waits for UCX to start; a busy machine takes some seconds
+READY_SECONDS = 15.0  # for UCX to start; a busy machine takes some seconds
 SENDING = 32  # buffers of PART_BYTES for messages to send
 RECEIVING = 64 * 2**20  # bytes that may be asked for by UCX at once, of all hosts
 RECEIVED = 16  # buffers that are kept for further messages
@@ -602,7 +602,7 @@ class UcxSource:
         self._far = -1  # connection; -1 for none
         self._secret = b""
         self._under_way = 0
-        self._probes: list[int] = []  # how each part of a probe is to go
+        self._probes: list[int] = []  # transport of each part of a probe
 
     @property
     def is_full(self) -> bool:
