@@ -37,8 +37,8 @@ from jmars.model.messages import Failure
 if TYPE_CHECKING:
     from jmars.engines.port import EngineWorkers
 
-GRACE = 1.0  # seconds in which a task that was dropped may end by itself
-START_SECONDS = 0.5  # in which the start of a task is heard
+DROP_GRACE_SECONDS = 1.0  # for a dropped task to end by itself
+HEARD_SECONDS = 0.5  # for the start of a task to be heard
 RETRIES = 3  # times that Ray runs a task again whose process died
 LEAST_MEMORY = 2**20  # bytes that a task asks for at least
 

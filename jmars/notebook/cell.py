@@ -1,4 +1,4 @@
-"""Runs a `%%jmars` cell: its code builds a tensor graph, and the end of the cell computes the results.
+"""Runs a `%%jmars` cell: its code builds one tensor graph, and the end of the cell computes the results.
 
 Jobs and waiting are in cell_engine.py, the user's names in namespace.py.
 

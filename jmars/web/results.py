@@ -43,7 +43,7 @@ from jmars.web.sessions import SubmittedGraph, WebSession
 if TYPE_CHECKING:
     from jmars.web.gateway import Gateway
 
-AT_ONCE = 64  # chunks of a piece that are read at the same time
+MAX_CHUNK_READS = 64  # chunks of a piece that are read at the same time
 MOVING = 600.0  # seconds that a chunk may wait for memory, or take to be read from disk
 
 
