@@ -87,7 +87,8 @@ class UserArrays:
 
     def __init__(self) -> None:
         self._own: dict[int, _Entered] = {}  # by id of the buffer
-        self._lazy: dict[int, tuple[Array, Tensor]] = {}  # by id of the array
+        # By id of the array: array, tensor, and whether the tensor could be written at the start of the cell.
+        self._lazy: dict[int, tuple[Array, Tensor, bool]] = {}
         self._array: dict[int, Array] = {}  # by id of the tensor
         self._writes: dict[int, list[_Write] | None] = {}  # by id of the buffer: `written`
         self._beside: list[tuple[str, Array]] = []  # memory that tensors of other kinds read
@@ -136,7 +137,7 @@ class UserArrays:
         return tensor
 
     def _note(self, array: Array, tensor: Tensor) -> None:
-        self._lazy[id(array)] = array, tensor
+        self._lazy[id(array)] = array, tensor, tensor.flags.writeable
         self._array[id(tensor)] = array
 
     def beside(self, name: str, array: Array) -> None:
@@ -208,7 +209,7 @@ class UserArrays:
         return array
 
     def write_back(self, fetch: Callable[[Any, bool], Array]) -> None:
-        """Write the cell's values to the arrays.
+        """Write the cell's values to the arrays, and the flags `writeable` that the cell has set.
 
         Parameters
         ----------
@@ -239,11 +240,20 @@ class UserArrays:
                 wrote, first = one.tensor.data.op.line, one.leaf.line  # small arrays are written without an operand
                 error.line = wrote if wrote and first and wrote.filename == first.filename else first
                 raise error
+        self._set_flags(True)
+        for one in written:
             if not one.array.flags.writeable:
                 raise ValueError(f"{one.name!r} was made read-only while the cell ran that writes to it")
         for one, parts in zip(written, values, strict=True):
             for place, value in parts:
                 np.copyto(one.array[place], value, casting="equiv")
+        self._set_flags(False)
+
+    def _set_flags(self, writeable: bool) -> None:
+        """Make the arrays writeable, or read-only, of which the cell has made the tensors so."""
+        for array, tensor, before in self._lazy.values():
+            if tensor.flags.writeable == writeable != before:
+                array.flags.writeable = writeable
 
 
 def _groups(arrays: Sequence[Array]) -> Iterator[list[Array]]:

@@ -575,11 +575,12 @@ class MemoryFlags:
 
 
 class PlaceState(NamedTuple):
-    """A place, the node, and the node of the buffer, at a moment."""
+    """A place, the node, the node of the buffer, and whether the place may be written, at a moment."""
 
     place: Place
     node: TensorData
     whole: TensorData
+    writeable: bool
 
 
 def layout_of(place: Place) -> Array | None:
@@ -838,10 +839,11 @@ class MemoryAttributes:
     def state(self: Any) -> PlaceState:
         """Return place and values, for `restore`."""
         node, place = self.data, self._place
-        return PlaceState(place, node, place.buffer.node)
+        return PlaceState(place, node, place.buffer.node, place.writeable)
 
     def restore(self: Any, state: PlaceState) -> None:
         """Take back all writes since `state`."""
         self._place = state.place
         state.place.buffer.take_back(state.whole)
         state.place.restore(state.node)
+        state.place.writeable = state.writeable

@@ -116,6 +116,22 @@ def test_arrays_that_are_read_only_refuse_as_numpy_does(notebook):
     assert not notebook["e"].flags.writeable and np.shares_memory(notebook["e"], notebook["b"])
 
 
+@pytest.mark.parametrize("line", ["a.flags.writeable = False", "a.setflags(write=False)", "a.flags['W'] = False"])
+def test_an_array_that_a_cell_made_read_only_stays_so(notebook, line):
+    notebook(SETUP)
+    notebook(f"%%jmars\na[0, 0] = 7\n{line}\npart = a[1:]")
+    assert notebook["a"][0, 0] == 7 and not notebook["a"].flags.writeable and not notebook["part"].flags.writeable
+    assert notebook["row"].flags.writeable  # a view made before
+    assert "assignment destination is read-only" in str(notebook.run("%%jmars\na[0, 0] = 1").error)
+    with pytest.raises(ValueError, match="assignment destination is read-only"):
+        notebook["a"][0, 0] = 1
+    notebook("%%jmars\na.flags.writeable = True\na[0, 0] = 8")
+    assert notebook["a"][0, 0] == 8 and notebook["a"].flags.writeable
+    assert notebook.run(f"%%jmars\nt = a + 1\n{line}\n1 / 0").error and notebook["a"].flags.writeable
+    notebook("%%jmars\nt = a + 1")
+    assert notebook.run("%%jmars\nt.flags.writeable = False\n1 / 0").error and notebook["t"].flags.writeable
+
+
 def test_memory_that_is_shared_in_another_way_is_named(notebook):
     notebook("import numpy as np\na = np.arange(6.0)\nbits = a.view('i8')")
     notebook("%%jmars\ntotal = a.sum() + bits.sum()")
