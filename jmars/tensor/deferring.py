@@ -22,6 +22,7 @@ from jmars.errors import GraphError, NotReadyError
 from jmars.model.record import record
 from jmars.tensor.buffers import Place, View, ViewStep, unresolved
 from jmars.tensor.engine import get_engine
+from jmars.tensor.from_array import Composite
 from jmars.tensor.operand import (
     NeedsLengthError,
     Operand,
@@ -227,7 +228,8 @@ def _defer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     first = seen[0]
     listed = [_listed(one) for one in seen]
     if len({len(one) for one in listed}) > 1 or not all(isinstance(x, Tensor) for one in listed for x in one):
-        if not any(isinstance(x, Tensor) for one in listed for x in one) and all(_equal(one, first) for one in seen):
+        lazy = any(isinstance(x, Tensor | Composite) for one in listed for x in one)
+        if not lazy and all(_equal(one, first) for one in seen):
             return first  # np.ndim, np.result_type: the result does not depend on lengths
         raise _CannotDeferError
     predicted = [_predict_chunks([one[item].data for one in listed]) for item in range(len(listed[0]))]

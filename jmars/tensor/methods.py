@@ -282,7 +282,6 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
     def view(self, dtype: Any = _SAME, type: Any = None) -> Any:
         """View the bytes as another dtype of the same size; without a dtype, a new handle."""
         if isinstance(dtype, builtins.type) and issubclass(dtype, np.ma.MaskedArray):
-            importlib.import_module("jmars.tensor.ma")  # which fills the table
             return call("ma.asarray", call("method.view", self))
         if isinstance(dtype, builtins.type) and issubclass(dtype, np.ndarray):
             dtype, type = _SAME, dtype

@@ -22,12 +22,6 @@ from jmars.tensor.tensor import Tensor
 
 __all__ = ["PASSED_ON", "NumPyModule", "as_values", "import_name", "numpys_own", "with_values"]
 
-_LATER = {
-    "numpy.ma": "ma",
-    "numpy.strings": "strings",
-    "numpy.char": "strings",
-    "numpy.polynomial": "polynomial",
-}  # imported when asked, as by NumPy
 # Names that mean NumPy's own values: no function, or one that reads no elements.
 PASSED_ON = frozenset(
     """
@@ -61,8 +55,6 @@ class NumPyModule(ModuleType):
     def __init__(self, path: str) -> None:
         super().__init__(path, f"{path} with the functions of jmars.tensor")
         self._numpy = import_name(path)
-        if path in _LATER:
-            importlib.import_module(f"jmars.tensor.{_LATER[path]}")  # puts its functions into the table
 
     def __getattr__(self, name: str) -> Any:
         value = self.look_up(name)

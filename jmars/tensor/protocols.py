@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pickle import whichmodule  # type: ignore[attr-defined]
 from types import BuiltinFunctionType, FrameType
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import cloudpickle
 import numpy as np
@@ -41,7 +41,40 @@ from jmars.tensor.operand import Origin
 from jmars.tensor.small_parts import small_operation
 
 F = TypeVar("F", bound=Callable[..., Any])
-FUNCTIONS: dict[str, Callable[..., Any]] = {}  # by name; "method.<name>": methods only
+
+
+class _Table(dict[str, Callable[..., Any]]):
+    """The table; the names of numpy.ma, numpy.strings and numpy.polynomial come when the first of them is asked for.
+
+    Examples
+    --------
+    >>> FUNCTIONS["char.upper"].__name__, "char.unheard" in FUNCTIONS
+    ('upper', False)
+    """
+
+    later: ClassVar = {"ma": "ma", "strings": "strings", "char": "strings", "polynomial": "polynomial"}
+
+    def fill(self, first: str) -> None:
+        """Import the module of the names that begin with `first` and a dot."""
+        if first in self.later:
+            importlib.import_module(f"jmars.tensor.{self.later[first]}")
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The function of a name, or `default`."""
+        return self[name] if name in self else default  # noqa: SIM401  # which is this method
+
+    def __missing__(self, name: str) -> Callable[..., Any]:
+        if name in self:
+            return self[name]
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        if not super().__contains__(name) and isinstance(name, str):
+            self.fill(name.partition(".")[0])
+        return super().__contains__(name)
+
+
+FUNCTIONS = _Table()  # by name; "method.<name>": methods only
 _BY_NUMPY: dict[Any, tuple[Callable[..., Any], Callable[..., Any]]] = {}  # (with, without overrides)
 
 
@@ -284,6 +317,8 @@ def call(name: str, /, *args: Any, **kwargs: Any) -> Any:
 
 def find(numpy_function: Any) -> Callable[..., Any] | None:
     """Find our function for a NumPy function that has already dispatched on its arguments, or None."""
+    if numpy_function not in _BY_NUMPY:
+        FUNCTIONS.fill(str(getattr(numpy_function, "__module__", "")).removeprefix("numpy."))
     return _BY_NUMPY.get(numpy_function, (None, None))[1]
 
 

@@ -45,6 +45,15 @@ def test_the_cluster_takes_one_branch_and_never_runs_the_other(cluster):
         other.result(60)
 
 
+def test_functions_of_text_and_series_take_arrays_of_unknown_length(cluster):
+    words = np.array(["AB", "CD"] * 50)
+    x, v = mt.asarray(words, chunk_size=30), mt.arange(50.0, chunk_size=20)
+    x, v = x[x != "AB"], v[v > 40]
+    assert cluster.submit(mt.unique(mt.strings.lower(x))).result(60).tolist() == ["cd"]
+    assert cluster.submit(mt.char.isupper(x).sum()).result(60) == 50
+    assert cluster.submit(mt.polynomial.polynomial.polyval(v, [1, 2]).sum()).result(60) == 9 + 2 * sum(range(41, 50))
+
+
 def test_counts_are_those_of_all_stages(cluster):
     job = cluster.submit(mt.while_loop(lambda v: v.max() < 4, lambda v: v + 1, mt.zeros(6, chunk_size=3)))
     np.testing.assert_array_equal(job.result(60), np.full(6, 4.0))

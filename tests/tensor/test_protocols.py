@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 import pickle
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -82,3 +84,21 @@ def test_an_operand_may_be_offered_from_anywhere():
         assert jt.example_for_tests(jt.ones(2)).tolist() == [2, 2]
     finally:
         del FUNCTIONS["example_for_tests"]
+
+
+@pytest.mark.parametrize("name", ["strings.lower", "char.upper", "ma.masked_where", "polynomial.polynomial.polyval"])
+def test_a_process_finds_functions_of_modules_that_it_has_not_used(name):
+    found = f"""from jmars.tensor.protocols import FUNCTIONS, call
+assert {name!r} in FUNCTIONS and FUNCTIONS.get({name!r}) is FUNCTIONS[{name!r}]
+assert "strings.unheard" not in FUNCTIONS and FUNCTIONS.get("ma.unheard") is None"""
+    for line in (f"FUNCTIONS[{name!r}]", found):
+        code = f"from jmars.tensor.protocols import FUNCTIONS; {line}"
+        subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@needs_numpy("2.3", "functions of text ask their arguments")
+def test_numpys_functions_of_text_reach_ours_at_first_use():
+    code = """import numpy as np, jmars.tensor as mt
+print(type(np.strings.lower(mt.asarray(["AB"]))).__name__)"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == "Tensor\n"

@@ -376,3 +376,11 @@ def test_lengths_that_only_a_run_can_tell():
     same(x[x > 4] + 1, a[a > 4] + 1)
     same(x[x > 4].mean(), a[a > 4].mean())
     assert x.compressed().sum().fetch() == a.compressed().sum()
+
+
+def test_arrays_of_unknown_length():
+    a = np.arange(12.0)
+    x = mt.asarray(a, chunk_size=5)
+    x, a = x[x > 2], a[a > 2]
+    same(ma.masked_where(x > 7, x), np.ma.masked_where(a > 7, a))
+    same(ma.array(x, mask=x > 9).compressed(), np.ma.array(a, mask=a > 9).compressed())
