@@ -33,30 +33,17 @@ Array = np.ndarray[Any, Any]
 SMALL = 2**22  # bytes of a value that stays in this process
 _WRITEABLE, _FLAGS = 0x400, 0x80000400  # in flags.num; NumPy warns at a write to an array with the highest bit
 
-# Functions with results that may be much larger than their arguments.
-_GROWING = frozenset(
-    """arange bartlett bincount blackman choose clip corrcoef cov cross diag diag_indices diagflat dot einsum empty eye
-    fft.fft fft.fft2 fft.fftfreq fft.fftn fft.hfft fft.ifft fft.ifft2 fft.ifftn fft.ihfft fft.irfft fft.irfft2
-    fft.irfftn fft.rfft fft.rfft2 fft.rfftfreq fft.rfftn full full_like empty_like zeros_like ones_like geomspace
-    hamming hanning histogram histogram2d histogram_bin_edges histogramdd identity indices inner ix_ kaiser kron
-    linalg.cross linalg.lstsq linalg.matmul linalg.multi_dot linalg.outer linalg.pinv linalg.qr linalg.svd
-    linalg.tensordot linspace logspace mask_indices matmul matvec meshgrid method.outer nanpercentile nanquantile
-    ones outer pad percentile polyfit polyval quantile repeat resize select take tensordot tile tri tril_indices
-    triu_indices unpackbits vander vecmat where zeros""".split()  # noqa: SIM905
-)
-# Of these, those with at most as many elements as the product of the sizes of arrays and the integers among the
-# arguments, and those where values of elements decide.
-_PRODUCTS = frozenset(
-    """clip choose cross dot einsum empty empty_like full full_like inner ix_ kron linalg.cross linalg.matmul
-    linalg.multi_dot linalg.outer linalg.tensordot linspace matmul matvec meshgrid method.outer nanpercentile
-    nanquantile ones ones_like outer percentile quantile repeat resize select take tensordot tile vecmat zeros
-    zeros_like""".split()  # noqa: SIM905
-)
-_BY_VALUES = frozenset({"bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "pad"})
-# Functions of which the result is a view of the first argument that may be written, unless it is a copy.
-_VIEWS = frozenset(
-    """atleast_1d atleast_2d atleast_3d broadcast_arrays expand_dims flip fliplr flipud linalg.matrix_transpose
-    matrix_transpose moveaxis permute_dims ravel reshape rollaxis squeeze swapaxes transpose""".split()  # noqa: SIM905
+# Functions of which the result is a view of the first argument, unless it is a copy: with all of those whose views may
+# only be read, and those of several views.
+_READ_ONLY = frozenset({"diag", "diagonal", "linalg.diagonal"})
+_PARTS = frozenset({"array_split", "dsplit", "hsplit", "split", "unstack", "vsplit"})
+_VIEWS = (
+    _READ_ONLY
+    | _PARTS
+    | frozenset(
+        """atleast_1d atleast_2d atleast_3d broadcast_arrays expand_dims flip fliplr flipud linalg.matrix_transpose
+    matrix_transpose moveaxis permute_dims ravel reshape rollaxis rot90 squeeze swapaxes transpose""".split()  # noqa: SIM905
+    )
 )
 
 
@@ -73,7 +60,7 @@ def _compute(
             options = {key: here(one) for key, one in kwargs.items() if key != "out" or one is None}
             out = kwargs.get("out")
     except AwayError:
-        is_view = (name in _VIEWS or name in ("diag", "diagonal")) and all(map(_is_text, args))
+        is_view = name in _VIEWS and all(map(_is_text, args))
         return theirs(*args, **kwargs) if is_view else NotImplemented
     if out is not None:
         return _compute_into(out, theirs, given, options)
@@ -96,8 +83,11 @@ def _compute(
         if "read-only" in str(error):  # of a function that writes to an argument
             return NotImplemented
         raise
-    if name in _VIEWS and result.__class__ is np.ndarray and _shares(result, given[:1]) and args[0].__class__ is Tensor:
-        return args[0] if result is given[0] else _view(args[0], ours, given, options, result)
+    if name in _VIEWS and given and args[0].__class__ is Tensor:
+        parts = [result] if result.__class__ is np.ndarray else result if name in _PARTS else ()
+        if parts and all(_shares(one, given[:1]) for one in parts if one.size or one is result):
+            views = [_view(args[0], ours, given, options, one, k, name) for k, one in enumerate(parts)]
+            return views[0] if parts is not result else type(result)(views)
     values = (*args, *kwargs.values())
     found = _wrapped(result, [*given, *options.values()] if options else given, values)
     if found is NotImplemented and not _has_tensor(values) and (name in _VIEWS or any(map(_is_text, args))):
@@ -148,18 +138,16 @@ def _fits(name: str, theirs: Any, given: list[Any], options: dict[str, Any]) -> 
         return len(arrays) < 2 or math.prod(np.broadcast_shapes(*map(np.shape, arrays))) <= limit
     if name.startswith(("char.", "strings.")):  # an integer among the arguments may be the length of the texts
         return _product((given, options.values())) <= limit
-    if name not in _GROWING:  # arrays in a list, as of `np.stack`, may be many
+    most = _MOST.get(name.removeprefix("linalg."))
+    if most is None:  # arrays in a list, as of `np.stack`, may be many
         lists = (one for one in given if one.__class__ in (list, tuple) and one)
         return all(
             one[0].__class__ not in (np.ndarray, list, tuple) or _nbytes(one) <= SmallValues.limit for one in lists
         )
-    if name in ("matmul", "dot") and all(one.__class__ is np.ndarray and 0 < one.ndim < 3 for one in given):
-        a, b = given
-        return (a.shape[0] if a.ndim == 2 else 1) * (b.shape[-1] if b.ndim == 2 else 1) <= limit
-    if name == "arange":
-        return not options and _steps(given) <= limit
-    most = _product((given, options.values()))
-    return most <= limit and (name in _PRODUCTS or (name not in _BY_VALUES and most**2 <= limit))
+    try:
+        return bool(most(*given, **options) <= limit)
+    except (TypeError, ValueError, LookupError, OverflowError):  # of arguments that NumPy refuses, too
+        return False
 
 
 def _nbytes(values: Iterable[Any]) -> int:
@@ -170,13 +158,6 @@ def _nbytes(values: Iterable[Any]) -> int:
         else 8
         for one in values
     )  # fmt: skip
-
-
-def _steps(given: list[Any]) -> Any:
-    """Number of elements of `np.arange`."""
-    if not all(isinstance(one, int) for one in given) or not 1 <= len(given) <= 3:
-        return math.inf
-    return len(range(*given)) if len(given) < 3 or given[2] else math.inf
 
 
 def _product(values: Iterable[Any]) -> int:
@@ -191,6 +172,245 @@ def _product(values: Iterable[Any]) -> int:
         elif kind is list or kind is tuple or isinstance(one, ValuesView):
             found *= _product(one)
     return found
+
+
+# Most elements of the results, and of arrays made on the way, of functions whose results may be much larger than their
+# arguments. Parameters are NumPy's.
+
+
+def _size(value: Any) -> int:
+    """Elements of an array, or of arrays and numbers in a list."""
+    if value.__class__ is np.ndarray:
+        return int(value.size)
+    return sum(map(_size, value)) if value.__class__ is list or value.__class__ is tuple else 1
+
+
+def _sizes(*values: Any, **options: Any) -> int:
+    """Product of the sizes of arguments."""
+    return math.prod(map(_size, (*values, *options.values())))
+
+
+def _count(shape: Any, *_: Any, **options: Any) -> int:
+    """Elements of an array of a shape, which is a number or a sequence."""
+    entries = shape if shape.__class__ is list or shape.__class__ is tuple else np.ravel(shape).tolist()
+    return math.prod(max(0, operator.index(one)) for one in entries)
+
+
+def _joint(*values: Any, **options: Any) -> int:
+    """Elements of arrays that are broadcast together."""
+    return math.prod(np.broadcast_shapes(*map(np.shape, (*values, *options.values()))))
+
+
+def _steps(*given: Any, **options: Any) -> Any:
+    """Of `np.arange`."""
+    if options or not all(isinstance(one, int | float | np.number) for one in given) or not 1 <= len(given) <= 3:
+        return math.inf
+    start, stop, step = (0, given[0], 1) if len(given) == 1 else (*given, 1)[:3]
+    return (stop - start) / step + 1 if step else math.inf
+
+
+def _like(a: Any, dtype: Any = None, order: Any = "K", subok: Any = True, shape: Any = None, **_: Any) -> int:
+    return _size(a) if shape is None else _count(shape)
+
+
+def _full_like(a: Any, fill_value: Any, *rest: Any, **options: Any) -> int:
+    return _like(a, *rest, **options)
+
+
+def _grid(N: Any, M: Any = None, *_: Any, **options: Any) -> int:
+    return 2 * operator.index(N) * operator.index(N if M is None else M)
+
+
+def _below(n: Any, k: Any = 0, m: Any = None) -> int:
+    return _grid(n, m)
+
+
+def _spaced(start: Any, stop: Any, num: Any = 50, endpoint: Any = True, base: Any = 10, *_: Any, **options: Any) -> int:
+    return operator.index(num) * _sizes(start, stop, base)
+
+
+def _powers(x: Any, N: Any = None, increasing: Any = False) -> int:
+    return _size(x) * (_size(x) if N is None else operator.index(N))
+
+
+def _diagonal(v: Any, k: Any = 0) -> int:
+    return _size(v) if np.ndim(v) > 1 else (_size(v) + abs(operator.index(k))) ** 2
+
+
+def _repeated(a: Any, repeats: Any, axis: Any = None) -> int:
+    return _size(a) * int(np.max(repeats, initial=0))
+
+
+def _tiled(A: Any, reps: Any) -> int:
+    return _size(A) * _count(reps)
+
+
+def _taken(a: Any, indices: Any, axis: Any = None, *_: Any, **options: Any) -> Any:
+    return _size(indices) * (1 if axis is None else _size(a) / max(1, np.shape(a)[axis]))
+
+
+def _padded(array: Any, pad_width: Any, *_: Any, **options: Any) -> int:
+    most = 2 * int(np.max(pad_width, initial=0))
+    return math.prod(n + most for n in np.shape(array))
+
+
+def _unpacked(a: Any, axis: Any = None, count: Any = None, bitorder: Any = "big") -> int:
+    return _size(a) * max(8, 0 if count is None else operator.index(count))
+
+
+def _dot(a: Any, b: Any, **options: Any) -> Any:
+    return math.prod(np.shape(a)[:-1]) * math.prod((*np.shape(b)[:-2], *np.shape(b)[-1:][: np.ndim(b) > 1]))
+
+
+def _inner(a: Any, b: Any) -> Any:
+    return math.prod((*np.shape(a)[:-1], *np.shape(b)[:-1]))
+
+
+def _matmul(a: Any, b: Any, **options: Any) -> int:
+    a_shape, b_shape = np.shape(a), np.shape(b)
+    return math.prod((*np.broadcast_shapes(a_shape[:-2], b_shape[:-2]), *a_shape[-2:-1], *b_shape[1:][-1:]))
+
+
+def _matvec(a: Any, b: Any, **options: Any) -> int:
+    a_shape = np.shape(a)
+    return math.prod((*np.broadcast_shapes(a_shape[:-2], np.shape(b)[:-1]), *a_shape[-2:-1]))
+
+
+def _vecmat(a: Any, b: Any, **options: Any) -> int:
+    b_shape = np.shape(b)
+    return math.prod((*np.broadcast_shapes(np.shape(a)[:-1], b_shape[:-2]), *b_shape[-1:]))
+
+
+def _vecdot(a: Any, b: Any, **options: Any) -> int:
+    return math.prod(np.broadcast_shapes(np.shape(a)[:-1], np.shape(b)[:-1]))
+
+
+def _solved(a: Any, b: Any) -> int:
+    return _size(b) if np.ndim(a) == 2 else _sizes(a, b)
+
+
+def _tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    if not isinstance(axes, int):
+        return _sizes(a, b)
+    return math.prod((*np.shape(a)[: np.ndim(a) - axes], *np.shape(b)[axes:]))
+
+
+def _einsum(subscripts: Any, *operands: Any, **options: Any) -> int:
+    if not isinstance(subscripts, str) or "." in subscripts or options:
+        return _sizes(*operands)
+    terms, arrow, kept = subscripts.replace(" ", "").partition("->")
+    lengths: dict[str, int] = {}
+    for term, one in zip(terms.split(","), operands, strict=True):
+        lengths |= {letter: n for letter, n in zip(term, np.shape(one), strict=True) if lengths.get(letter, 1) == 1}
+    kept = kept if arrow else "".join(one for one in lengths if terms.count(one) == 1)
+    return math.prod(lengths[letter] for letter in kept)
+
+
+def _covariance(m: Any, y: Any = None, rowvar: Any = True, *_: Any, **options: Any) -> int:
+    many = [1 if np.ndim(one) < 2 else np.shape(one)[0 if rowvar else 1] for one in (m, y) if one is not None]
+    return int(sum(many)) ** 2
+
+
+def _svd(a: Any, full_matrices: Any = True, compute_uv: Any = True, hermitian: Any = False) -> int:
+    *stack, m, n = np.shape(a)
+    return math.prod(stack) * (m * m + n * n) if full_matrices and compute_uv else 2 * _size(a)
+
+
+def _qr(a: Any, mode: Any = "reduced") -> int:
+    *stack, m, n = np.shape(a)
+    return math.prod(stack) * m * (m + n) if mode == "complete" else 2 * _size(a)
+
+
+def _lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
+    return _size(b) + int(np.shape(a)[1]) * math.prod(np.shape(b)[1:])
+
+
+def _evaluated(p: Any, x: Any) -> int:
+    return _size(x) if np.ndim(p) == 1 else _sizes(p, x)
+
+
+def _polyfit(x: Any, y: Any, deg: Any, *_: Any, **options: Any) -> int:
+    return (int(np.max(deg)) + 1) * _size(y)
+
+
+def _transformed(a: Any, n: Any = None, *_: Any, s: Any = None, **options: Any) -> int:
+    n = s if n is None else n
+    if n is None:
+        return 2 * _size(a)
+    lengths = n if n.__class__ is list or n.__class__ is tuple else [n]
+    rest = 1 if np.ndim(a) <= len(lengths) else _size(a)
+    return 2 * rest * math.prod(one if (one := operator.index(n)) > 0 else _size(a) for n in lengths)
+
+
+def _is_sequence(value: Any) -> bool:
+    return value.__class__ is list or value.__class__ is tuple or bool(getattr(value, "ndim", 0))
+
+
+def _bins(bins: Any) -> int:
+    return (_size(bins) if _is_sequence(bins) else operator.index(bins)) + 2
+
+
+def _bins2d(x: Any, y: Any, bins: Any = 10, *_: Any, **options: Any) -> int:
+    if _is_sequence(bins) and len(bins) == 2:
+        return math.prod(map(_bins, bins))
+    return _bins(bins) ** 2
+
+
+def _binsdd(sample: Any, bins: Any = 10, *_: Any, **options: Any) -> Any:
+    axes = (*np.shape(sample), 1)[1] if sample.__class__ is np.ndarray else len(sample)
+    if axes > 64:
+        return math.inf
+    return math.prod(map(_bins, bins if _is_sequence(bins) else [bins] * axes))
+
+
+def _histogram(a: Any, bins: Any = 10, range: Any = None, *_: Any, **options: Any) -> Any:
+    if not isinstance(bins, str):
+        return _bins(bins)
+    values = np.ravel(a)
+    if range is not None or not values.size or values.dtype.kind not in "iuf" or not np.isfinite(values).all():
+        return math.inf
+    with np.errstate(all="ignore"):
+        low, first, third, high = np.quantile(values.astype(float), [0, 0.25, 0.75, 1])
+        many = values.size ** (1 / 3)
+        widths = 2 * (third - first) / many, 3 * values.std(dtype=float) / many, (high - low) / (values.size + 100)
+        return (high - low) / min([one for one in widths if one > 0], default=math.inf) + 1  # least width of all rules
+
+
+def _counted(x: Any, weights: Any = None, minlength: Any = 0) -> Any:
+    return max(int(np.max(x, initial=0)) + 1, operator.index(minlength))
+
+
+def _quantiles(a: Any, q: Any, axis: Any = None, *_: Any, **options: Any) -> int:
+    return _size(q) * (1 if axis is None else _size(a))
+
+
+_MOST: dict[str, Callable[..., Any]] = {
+    "allclose": _joint, "arange": _steps, "bincount": _counted,
+    "choose": lambda a, choices, *_, **options: _joint(a, *choices), "clip": _joint, "corrcoef": _covariance,
+    "cov": _covariance, "cross": _joint, "diag": _diagonal, "diag_indices": lambda n, ndim=2: n * ndim,
+    "diagflat": lambda v, k=0: (_size(v) + abs(k)) ** 2, "dot": _dot, "einsum": _einsum, "emath.logn": _joint,
+    "emath.power": _joint, "empty": _count, "empty_like": _like, "eye": _grid,
+    "fft.fftfreq": lambda n, *_, **options: n, "fft.rfftfreq": lambda n, *_, **options: n, "full": _count,
+    "full_like": _full_like, "geomspace": _spaced, "histogram": _histogram, "histogram2d": _bins2d,
+    "histogram_bin_edges": _histogram, "histogramdd": _binsdd, "identity": lambda n, *_, **options: n * n,
+    "indices": lambda dimensions, *_, **options: len(dimensions) * _count(dimensions), "inner": _inner,
+    "isclose": _joint, "ix_": lambda *args: _size(args), "kaiser": lambda M, beta: M, "kron": _sizes,
+    "linspace": _spaced, "logspace": _spaced, "lstsq": _lstsq, "mask_indices": lambda n, *_: 2 * n * n,
+    "matmul": _matmul, "matvec": _matvec, "meshgrid": lambda *xi, **_: len(xi) * _sizes(*xi),
+    "method.outer": _sizes, "multi_dot": lambda arrays, **_: max(n for one in arrays for n in np.shape(one)) ** 2,
+    "nanpercentile": _quantiles, "nanquantile": _quantiles, "ones": _count, "ones_like": _like, "outer": _sizes,
+    "pad": _padded, "percentile": _quantiles, "polyfit": _polyfit, "polyval": _evaluated, "qr": _qr,
+    "quantile": _quantiles, "repeat": _repeated, "resize": lambda a, new_shape: _count(new_shape),
+    "select": lambda condlist, choicelist, default=0: _joint(*condlist, *choicelist, default), "solve": _solved,
+    "svd": _svd, "take": _taken, "take_along_axis": _joint, "tensordot": _tensordot, "tile": _tiled, "tri": _grid,
+    "tril_indices": _below, "triu_indices": _below, "unpackbits": _unpacked, "vander": _powers, "vecdot": _vecdot,
+    "vecmat": _vecmat, "zeros": _count, "zeros_like": _like,
+    **dict.fromkeys(("bartlett", "blackman", "hamming", "hanning"), lambda M: M),
+    **{f"fft.{one}": _transformed for one in (
+        "fft", "fft2", "fftn", "hfft", "ifft", "ifft2", "ifftn", "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2",
+        "rfftn"
+    )},
+}  # fmt: skip
 
 
 def _wrapped(result: Any, given: list[Any], args: Any) -> Any:
@@ -215,13 +435,26 @@ def _wrapped(result: Any, given: list[Any], args: Any) -> Any:
     return result
 
 
-def _view(x: Any, ours: Callable[..., Any], given: list[Any], options: dict[str, Any], memory: Array) -> Any:
-    """The view of a tensor that a function makes; NotImplemented where the graph makes it now."""
-    rest = [tuple(one) if one.__class__ is list else one for one in (*given[1:], *options.values())]
-    if any(one.__class__ is np.ndarray for one in rest):
-        return NotImplemented
+def _view(
+    x: Any, ours: Callable[..., Any], given: list[Any], options: dict[str, Any], memory: Array, k: int, name: str
+) -> Any:
+    """The view of a tensor that a function makes, by itself or as part `k` of its result."""
+    if memory is given[0]:
+        return x
+    rest = [
+        tuple(one) if one.__class__ is list else one.copy() if one.__class__ is np.ndarray else one
+        for one in (*given[1:], *options.values())
+    ]
     positional, named = rest[: len(given) - 1], dict(zip(options, rest[len(given) - 1 :]))
-    return x._viewed(lambda whole: ours(whole, *positional, **named), memory)
+
+    def made_by(whole: Any) -> Any:
+        found = ours(whole, *positional, **named)
+        return found[k] if found.__class__ is list or found.__class__ is tuple else found
+
+    view = x._viewed(made_by, memory)
+    if name in _READ_ONLY:
+        view._place.writeable = False
+    return view
 
 
 def _shares(result: Array, given: list[Any]) -> bool:

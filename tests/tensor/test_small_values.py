@@ -16,7 +16,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.tensor.buffers import SmallValues
 from jmars.tensor.small_parts import rows
-from jmars.tensor.small_values import small_values
+from jmars.tensor.small_values import _MOST, SMALL, small_values
 
 PROGRAMS = {  # each leaves its values in `r`; F, U, G, R and L are arrays of the user
     "arrays in Fortran order": "y = F + 1\nr = y.ravel('K'), F.ravel('K'), F.flatten('A')",
@@ -47,6 +47,24 @@ PROGRAMS = {  # each leaves its values in `r`; F, U, G, R and L are arrays of th
         "x = np.arange(300_000)\ni = np.roll(x, 1)\nnp.take(x.copy(), i, None, x)\nr = x[:9], x[-1]"
     ),
     "a view and a write to its whole": "x = np.arange(6.)\ny = x.reshape(2, 3).T[1:]\nx.fill(5)\nx[1] = 4\nr = x, y",
+    "writes to parts": (
+        "x = np.arange(8.)\na, b = np.split(x, 2)\na += 1\nx[5] = 9\nc, d, e = np.array_split(a, 3)\nc[0] = 7\n"
+        "r = x, a, b, c, d, e, b.base is x, b.flags.owndata"
+    ),
+    "parts at positions": (
+        "x = np.arange(9)\nk = np.array([2, 5])\na, b, c = np.split(x, k)\nk[0] = 4\nx *= 2\nb[0] = 5\n"
+        "y = np.split(x, x[:1])\nr = a, b, c, x, len(y), y[1]"
+    ),
+    "rows and columns": (
+        "x = np.arange(12.).reshape(3, 4)\na, b = np.hsplit(x, 2)\nc = np.vsplit(x, [1, 1])\nb[0] = 0\n"
+        "u, v, w = np.unstack(x)\nv += 1\nz = np.rot90(x)\nz[0] = 8\nr = x, a, b, *c, u, v, w, z, z + a[0, 0]"
+    ),
+    "a part that meets a large array": (
+        "x = np.arange(8.)\na, b = np.split(x, 2)\nb[0] = 3\nz = np.ones(10**6).reshape(-1, 4)\n"
+        "y = (z + b).sum(axis=0)\nb[1] = 7\nr = y, x, a"
+    ),
+    "a diagonal": "M = np.arange(9.).reshape(3, 3)\nd = np.diag(M, 1)\nM[0, 1] = 7\nr = d, d.flags.writeable, d + 1",
+    "a write to a diagonal": "M = np.ones((3, 3))\nnp.diag(M)[0] = 5",
     "a write through views": "x = np.arange(6)\nx.reshape([2, 3]).swapaxes(0, 1)[1] += 10\nr = x,",
     "a shape that changes later": "s = [2, 3]\nx = np.arange(6)\ny = np.reshape(x, s)\ns[0] = 3\nx.fill(2)\nr = y, x",
     "an array that a function returns": "x = np.ones(3)\ny = np.atleast_1d(x)\ny += 1\nz = x.squeeze()\nz *= 2\nr = x,",
@@ -129,7 +147,18 @@ def test_a_loop_of_slices_shares_memory_with_the_first_array(engine, text):
     assert whole.tolist() == start.tolist() and x.tolist() == theirs.tolist()
 
 
-@pytest.mark.parametrize("text", ["x.T", "x.reshape(-1)", "np.moveaxis(x, 0, 1)", "x.ravel()[2:]", "np.flip(x)[0]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x.T",
+        "x.reshape(-1)",
+        "np.moveaxis(x, 0, 1)",
+        "x.ravel()[2:]",
+        "np.flip(x)[0]",
+        "np.hsplit(x, 2)[1]",
+        "np.rot90(x)",
+    ],
+)
 def test_a_view_makes_no_node(engine, monkeypatch, text):
     with small_values():
         x = mt.ones((3, 4))
@@ -137,6 +166,13 @@ def test_a_view_makes_no_node(engine, monkeypatch, text):
         y = eval(text, {"x": x, "np": mt})
         y *= 2
         assert x.sum() == 12 + y.size
+
+
+def test_a_diagonal_makes_no_node(engine, monkeypatch):
+    with small_values():
+        x = mt.ones((3, 4))
+        monkeypatch.setattr("jmars.tensor.buffers.new_data", None)
+        assert (np.diag(x).sum(), x.diagonal(1).sum()) == (3, 3)
 
 
 @pytest.mark.parametrize("text", ["char.add('x', s)", "strings.find(s, 'b')", "char.zfill(s, 9)", "char.split(s)"])
@@ -170,6 +206,94 @@ def test_a_function_of_a_growing_result_is_called_once(engine, monkeypatch, text
         x = mt.arange(20.0)
         monkeypatch.setattr("jmars.tensor.small_values._is_small", None)
         assert eval(f"mt.{text}", {"mt": mt, "x": x}) is not None
+
+
+# Calls whose results may be much larger than their arguments; x has 1000 elements, M is 40 x 40, A is 30 x 4.
+CALLS = """
+polyfit(x, x, 3)                       polyfit(x, x, 2, cov=True)             polyval([1, 2.0], x)
+histogram_bin_edges(x, 'auto')         histogram_bin_edges(x, 'fd')           histogram_bin_edges(x, 'stone')
+histogram(x, 'scott')                  histogram(x, bins=10)                  histogram(x, [1, 3, 9])
+histogram2d(x, x, bins=5)              histogram2d(x, x, bins=[3, [1, 9]])     histogramdd(A, bins=3)
+corrcoef(x[:-1], x[1:])                corrcoef(A.T)                          cov(x, x)
+cov(A, rowvar=False)                   linalg.lstsq(A, x[:30], rcond=None)    linalg.qr(M)
+linalg.svd(M)                          linalg.svd(A, full_matrices=False)     linalg.qr(A, 'complete')
+bincount(k, weights=x)                 bincount(k, minlength=50)              percentile(x, [5, 95])
+nanquantile(M, [0.5, 0.9], axis=0)     pad(x, 2)                              pad(M, [(1, 2), (3, 4)])
+fft.fft(x)                             fft.irfft(x, 1200)                     fft.fft2(M, (50, 8))
+inner(x, x)                            inner(M, M[:3])                        einsum('ij,jk->ik', M, M)
+einsum('ij,ij', M, M)                  einsum('ij->j', M)                     tensordot(M, M, 1)
+tensordot(A, A, ((0, 1), (0, 1)))      select([x < 0, x > 5], [x, 2 * x])     take(x, [5, 95, 300])
+take(M, [5, 9], axis=1)                take_along_axis(M, M.argsort(1), 1)    linspace(0, 100_000, 50)
+geomspace(1, 1000, 50)                 logspace(0, [1, 2], 40)                arange(0, 1, 0.01)
+arange(5, 1.5, -0.5)                   cross(x[:999].reshape(-1, 3), [1, 2, 3])
+full(5, 10**6)                         full_like(x, 10**6)                    repeat(x, 3)
+repeat(x[:3], k[:3])                   tile(A, (2, 3))                        eye(40, 50)
+identity(9)                            tri(3, 4)                              tril_indices(5, m=7)
+vander(x, 4)                           diag(x[:30], 2)                        diagflat(A, -3)
+meshgrid(x[:9], x[:8])                 indices((4, 5))
+kron(A, A[:2])                         linalg.multi_dot([M, M, M[0]])         matvec(M, M)
+vecmat(M, M)                           vecdot(M[:, None], M)                  isclose(x[:50, None], x[:50])
+linalg.solve(M, M)                     unpackbits(k[:9].astype('u1'))         resize(A, (9, 9))
+choose(k % 2, [x, 2])                  clip(x[:50, None], 0, x[:50])          hanning(200)
+hanning(99.5)                          fft.fftfreq(40, 0.1)                   linalg.outer(x[:9], x[:8])
+zeros((4, 5))                          zeros_like(x, shape=(3, 4))            diag_indices(4, 3)
+emath.power(x[:50, None], x[:50])      dot(M, x[:40])                         matmul(M[None], M)
+"""
+CALLS = [one.strip() for line in CALLS.splitlines() for one in line.split("  ") if one.strip()]
+
+
+def of_calls(numpy):
+    rng = np.random.default_rng(0)
+    x, k, M, A = (rng.random(1000) + 0.5) * 9, rng.integers(0, 20, 1000), rng.random((40, 40)), rng.random((30, 4))
+    if numpy is mt:
+        x, k, M, A = map(mt.array, (x, k, M, A))
+    return {"np": numpy, "x": x, "k": k, "M": M, "A": A}
+
+
+@pytest.mark.parametrize("text", CALLS)
+def test_a_call_with_a_small_result_makes_no_node(engine, monkeypatch, text):
+    expected = eval(f"np.{text}", of_calls(np))
+    with small_values():
+        names = of_calls(mt)
+        monkeypatch.setattr("jmars.tensor.buffers.new_data", None)
+        monkeypatch.setattr("jmars.tensor.small_values._is_small", None)  # asked of nodes
+        found = eval(f"np.{text}", names)
+    several = isinstance(expected, tuple | list)
+    for one, other in zip(found if several else [found], expected if several else [expected], strict=True):
+        np.testing.assert_array_equal(one._place._memory if isinstance(one, mt.Tensor) else one, other, strict=True)
+
+
+@pytest.mark.parametrize("text", CALLS)
+def test_no_result_is_larger_than_foreseen(text):
+    result = eval(f"np.{text}", of_calls(np))
+    largest = max(map(np.size, result)) if isinstance(result, tuple | list) else np.size(result)
+    assert largest <= foreseen(text, of_calls(np))
+
+
+def foreseen(text, names):
+    name, _, rest = text.partition("(")
+    args, options = eval(f"(lambda *args, **options: (args, options))({rest}", names)
+    return _MOST[name.removeprefix("linalg.")](*args, **options)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "histogram([0.0, 1.0, 1.0, 1.0, 1.0, 1.0 + 1e-9, 1.0 + 2e-9, 1.0 + 3e-9], 'fd')",
+        "bincount([10**7])",
+        "repeat(np.arange(2), np.array([10**7, 1]))",
+        "isclose(x[:, None], x)",
+        "vecdot(x[:, None], x[:, None, None])",
+        "pad(x, 10**6)",
+        "arange(0, 1, 1e-7)",
+        "corrcoef(x[:, None], x[:, None])",
+        "hanning(1e7)",
+        "fft.fft(x, 10**7)",
+        "linalg.svd(x[:, None])",
+    ],
+)
+def test_a_call_with_a_large_result_is_not_foreseen_as_small(text):
+    assert foreseen(text, {"np": np, "x": np.arange(2000.0)}) > SMALL // 16
 
 
 def test_values_beyond_the_most_are_nodes(engine, monkeypatch):
