@@ -233,6 +233,42 @@ def test_writing_back_what_the_mask_took_is_one_stage(engine):
     np.testing.assert_array_equal(value[5:], (np.sqrt(np.arange(5.0, 20)) + 1) * 2)
 
 
+def test_equal_masks_that_are_computed_twice_are_one_mask(engine):
+    array = np.arange(-8.0, 12.0)
+    x, expected = mt.asarray(array, chunk_size=6), array.copy()
+    x[(x > 3) & (x < 9)] = x[(x > 3) & (x < 9)] * 10
+    expected[(array > 3) & (array < 9)] *= 10
+    same(x, expected)
+    assert len(engine.stages) <= 1
+    same(x[x > -1] + x[x > -1], 2 * expected[expected > -1])
+    assert len(engine.stages) <= 2
+
+
+@pytest.mark.parametrize("other", [lambda x: x > -2, lambda x: -x > -2, lambda x: x + 1 > -1, lambda x: x[::-1] > -1])
+def test_masks_of_other_numbers_or_arrays_are_other_masks(other):
+    array = np.array([-1.0, -2.0, 5.0, -1.5, 0.5, -3.0])
+    x = mt.asarray(array, chunk_size=2)
+    mine, theirs = x > -1, other(x)
+    expected, selected = array > -1, other(array)
+    assert x[mine].data.chunks != x[theirs].data.chunks
+    if expected.sum() != selected.sum():
+        with pytest.raises(ValueError, match="broadcast"):
+            x[mine] = x[theirs]
+            x.fetch()
+    else:
+        y = array.copy()
+        x[mine], y[expected] = x[theirs], array[selected]
+        same(x, y)
+
+
+def test_a_mask_of_an_array_before_and_after_a_write_is_another_mask():
+    array = np.arange(6.0)
+    x = mt.asarray(array, chunk_size=2)
+    before = x[x > 2]
+    x[4] = x[5] = -1.0
+    assert before.data.chunks != x[x > 2].data.chunks
+
+
 def test_functions_of_blocks_take_them_as_they_come(engine):
     array = np.arange(20)
     x = mt.as_tensor(array, chunk_size=6)

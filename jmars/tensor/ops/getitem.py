@@ -12,6 +12,7 @@ block, for little memory.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import math
 import operator
@@ -32,6 +33,7 @@ from jmars.tensor.operand import (
     Operand,
     Origin,
     Splits,
+    TensorData,
     TensorMeta,
     Unknown,
     axis_length,
@@ -40,6 +42,7 @@ from jmars.tensor.operand import (
 )
 from jmars.tensor.ops.arguments import share, step, view, write_out
 from jmars.tensor.ops.chunks import add_by_class, chunk_classes, chunk_starts, chunk_type, length_kind, rechunked
+from jmars.tensor.ops.formula import ElementwiseOperand
 from jmars.tensor.ops.indexing import MANY, checked_positions, in_bounds, slice_tensor, take_by_tensor, take_positions
 from jmars.tensor.ops.records_and_objects import field, field_names, field_step
 from jmars.tensor.ops.shape import (
@@ -441,6 +444,7 @@ def _diagonal(x: Tensor, offset: int, axis1: int, axis2: int) -> Tensor:
 
 
 PART = 2**20  # elements of a mask that are worth an operand of their own
+MASK_DEPTH = 4  # operations of a mask that are compared to find equal masks
 
 
 def select_by_mask(x: Tensor, mask: Tensor, axis: int = 0) -> Tensor:
@@ -492,7 +496,15 @@ def assign_by_mask(x: Tensor, mask: Tensor, value: Tensor) -> Tensor | None:
 
 def _mask_key(mask: Tensor, cut: Splits, parts: tuple[Any, ...]) -> str:
     """Key of a selection: selections with equal keys have equal lengths and splits."""
-    return f"{mask.data.key}:{hash((cut, parts)):x}"
+    return f"{_meaning(mask.data)}:{hash((cut, parts)):x}"
+
+
+def _meaning(data: TensorData, depth: int = MASK_DEPTH) -> str:
+    """Text that is equal for the results of equal elementwise expressions of the same nodes, as of `x > 0` twice."""
+    if not depth or not isinstance(data.op, ElementwiseOperand) or not data.op.inputs:
+        return data.key
+    inputs = ",".join(_meaning(one, depth - 1) for one in data.op.inputs)
+    return hashlib.blake2b(f"{data.op.expression!r}({inputs})".encode(), digest_size=16).hexdigest()
 
 
 def _parts(cut: Splits) -> tuple[Any, ...]:
