@@ -90,7 +90,7 @@ class StageRun:
             rows, rank = self.operands, table.rank
             self._replanning = Replanning(graph.job, watched.watch(), rows, rank, *ports, machine, given)
         self._computed = 0.0  # seconds that operands took, of all workers
-        self._stopping = False
+        self._stopping = self._closed = False
         self._on_disk: set[int] = set()  # operands whose chunk was spilled and not reloaded since
         self._line: SourceLine | None = None  # user's line of the operand to blame
 
@@ -350,15 +350,16 @@ class StageRun:
         return self._release_inputs()
 
     def close(self) -> None:
-        """Close the shards and give the counters back: the workers report nothing more."""
-        self.ready.prepared.pool.release(self.operands.close())
+        """Close the shards and give the counters back, once: the workers report nothing more."""
+        if not self._closed:
+            self._closed = True
+            self.ready.prepared.pool.release(self.operands.close())
 
     def abandon(self) -> list[int]:
         """Give up the stage after a fault of jmars; returns chunks that it read or made, without a holder now."""
         free = self._release_inputs()
         made = [chunk for row, chunk in zip(self.table.program, self.table.chunk, strict=True) if row >= 0]
-        if self.known is not RegistrationState.CLOSED:
-            self.close()
+        self.close()
         return free + [chunk for chunk in made if not self._meta.is_held(chunk)]
 
     def _release_inputs(self) -> list[int]:

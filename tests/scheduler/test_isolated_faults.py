@@ -22,6 +22,7 @@ from jmars.model.messages import (
 )
 from jmars.scheduler import graph_actor, prepare
 from jmars.scheduler.graph_actor import GraphActor
+from jmars.scheduler.operand_rows import OperandActor
 from jmars.scheduler.stage_run import StageRun
 from tests.scheduler.answers import answer
 from tests.scheduler.test_stage_run import Apart, chain, ran, submitted, told
@@ -90,6 +91,24 @@ def test_it_ends_when_the_workers_have_forgotten_it_and_later_reports_change_not
         assert len(ended) == 1
 
     told(story, Apart())
+
+
+@pytest.mark.parametrize("fault", [(StageRun, "finished"), (GraphActor, "closed"), (GraphActor, "_never_opened")])
+def test_its_rows_are_closed_once_wherever_the_fault_is(monkeypatch, fault):
+    """Rows that stay open keep the shards of the job in other processes."""
+
+    async def story(one, port, ended):
+        job = await submitted(one, chain())
+        fails_once(monkeypatch, *fault)
+        closed, real = [], OperandActor.close
+        monkeypatch.setattr(OperandActor, "close", lambda rows: closed.append(rows) or real(rows))
+        if fault[1] == "_never_opened":
+            one.report(Refused(job, -1, Failure.of(ClusterError("too many jobs"))))
+        else:
+            port.run(one, job)
+        assert [is_ours(report) for report in ended] == [True] and len(closed) == 1
+
+    told(story)
 
 
 @pytest.mark.parametrize("name", ["closed", "keep"])
