@@ -31,7 +31,7 @@ from jmars.client.sent_graphs import Retained, SentGraphs, Uploads, move_here
 from jmars.client.serving import WebGateway, close_gateways
 from jmars.config import checked_schedulers, config
 from jmars.deploy.control_process import ClusterProcess, attached, local
-from jmars.deploy.memory import usable_cores
+from jmars.deploy.memory import default_limit, usable_cores
 from jmars.devices.find import gpu_names
 from jmars.errors import ClusterClosedError, ClusterLostError, ClusterStartError
 from jmars.model.collector import free_in_child
@@ -44,6 +44,7 @@ from jmars.tensor.tensor_graph import LinkedGraph
 
 SENT_AT_ONCE = 3_000  # nodes of a graph that `submit` sends itself, in a tenth of a second; a thread sends larger ones
 
+_settings: dict[str, Any] = {}  # of a default cluster that starts
 _start_lock = free_in_child(threading.RLock())  # held while the default cluster starts
 
 
@@ -388,14 +389,27 @@ class Cluster(EngineClusters, HostClusters):
 
 def default_cluster(start: bool = True) -> Cluster | None:
     """The open cluster that is newest or was made the default since; with `start`, a new cluster where there is
-    none.
+    none, with the settings of `start_as`.
     """
     mine = open_clusters()
     if mine or not start:
         return mine[-1] if mine else None
     with _start_lock:
         mine = open_clusters()  # another thread may have started one meanwhile
-        return mine[-1] if mine else Cluster()
+        return mine[-1] if mine else Cluster(**_settings)
+
+
+def start_as(n_workers: int | None, memory_limit: int | None, gpus: str | int = 0) -> None:
+    """Start later default clusters with these settings: those that the last cell of a notebook has asked for."""
+    _settings.update(n_workers=n_workers, memory_limit=memory_limit, gpus=gpus)
+
+
+def default_settings() -> tuple[int, int]:
+    """Memory limit in bytes and workers of the default cluster; of the one that would start where none is open."""
+    cluster = default_cluster(start=False)
+    if cluster is not None:
+        return cluster.memory_limit, cluster.n_workers
+    return _settings.get("memory_limit") or default_limit(), _settings.get("n_workers") or usable_cores()
 
 
 @atexit.register

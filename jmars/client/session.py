@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from jmars.client import plans
 from jmars.client.auto_persist import repeats
-from jmars.client.cluster import Cluster, default_cluster
+from jmars.client.cluster import Cluster, default_cluster, default_settings
 from jmars.config import config
-from jmars.deploy.memory import available, default_limit, room_for_chunks, usable_cores
+from jmars.deploy.memory import available, room_for_chunks
 from jmars.devices.find import is_gpu
 from jmars.switches import checked
 from jmars.tensor.engine import get_engine
@@ -199,8 +199,7 @@ class DefaultEngine:
 
     def limits(self) -> tuple[int, int]:
         """Memory limit in bytes and workers of the default cluster, running or not."""
-        cluster = default_cluster(start=False)
-        return (cluster.memory_limit, cluster.n_workers) if cluster else (default_limit(), usable_cores())
+        return default_settings()
 
     def free_memory(self) -> int:
         """Bytes of memory that this machine or container still has."""
@@ -257,8 +256,8 @@ def plan_on(cluster: Cluster | None, data: Sequence[TensorData], policy: str | N
         known = cluster.ask("host", "profile")
         machines = cluster.machines
         return plans.plan_for(data, cluster.n_workers, cluster.capacity, cluster.retained(), policy, known, machines)
-    workers = usable_cores()
-    return plans.plan_for(data, workers, room_for_chunks(default_limit(), workers), frozenset(), policy)
+    limit, workers = default_settings()
+    return plans.plan_for(data, workers, room_for_chunks(limit, workers), frozenset(), policy)
 
 
 def run(cluster: Cluster, data: Sequence[TensorData]) -> None:

@@ -17,7 +17,7 @@ from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
-from jmars.client.cluster import Cluster, connect, default_cluster
+from jmars.client.cluster import Cluster, connect, default_cluster, start_as
 from jmars.client.cluster_registry import make_default, open_clusters, take_lost
 from jmars.client.engine_clusters import MODES
 from jmars.client.reporting import write_trace
@@ -125,12 +125,15 @@ def find_cluster(flags: CellFlags) -> Cluster:
     if flags.on is not None:
         return cluster_on(flags.on)
     cluster = _open_cluster(flags)
+    gpus = "auto" if flags.gpu in ("prefer", "only") else 0
+    has_flags = flags.workers is not None or flags.memory is not None or gpus
+    if has_flags:
+        start_as(flags.workers, flags.memory, gpus)
     if cluster is not None:
         make_default(cluster)
         return cluster
-    gpus = "auto" if flags.gpu in ("prefer", "only") else 0
     lost, others = take_lost(), open_clusters()
-    if flags.workers is None and flags.memory is None and not gpus:
+    if not has_flags:
         started = default_cluster(start=True)
         assert started is not None
     else:

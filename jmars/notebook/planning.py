@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from jmars.client import plans
-from jmars.client.cluster import Cluster
+from jmars.client.cluster import Cluster, default_settings
 from jmars.client.session import plan_on
-from jmars.deploy.memory import available, default_limit, room_for_chunks, usable_cores
+from jmars.deploy.memory import available, room_for_chunks
 from jmars.notebook.cell import run_cell
 from jmars.notebook.cell_source import CellSource
 from jmars.notebook.flags import CellFlags
@@ -118,8 +118,8 @@ def plan_cell(shell: InteractiveShell, source: CellSource, cluster: Cluster | No
         Any exception of the cell's Python.
     """
     __tracebackhide__ = True
-    limit = flags.memory if flags.memory is not None else default_limit()
-    planner = PlanEngine(cluster, flags.workers or usable_cores(), limit)
+    limit, workers = default_settings()
+    planner = PlanEngine(cluster, flags.workers or workers, limit if flags.memory is None else flags.memory)
     try:
         run_cell(shell, source, planner, flags.lazy)
     except CellPlanned as end:

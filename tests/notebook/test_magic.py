@@ -264,3 +264,16 @@ def test_status_and_stop(notebook, other):  # the last one: it closes the cluste
     assert notebook.run("%jmars stop").text.count("is closed") == 2
     assert notebook.run("%jmars").text == "jmars: no cluster; the next %%jmars cell starts one\n"
     assert notebook(f"{other}\nx + 1").fetch().tolist() == [2, 2, 2]  # computed anew
+
+
+def test_after_stop_a_new_cluster_has_the_flags_of_the_last_cell(notebook):
+    notebook("%%jmars -w 1 --memory 300MiB\nkept = np.ones(1000) + 1\nmt = np.random.default_rng(0).random(2_000_000)")
+    notebook("%jmars stop")
+    assert notebook("mt.sum().fetch() > 0")  # a plain cell
+    cluster = default_cluster(start=False)
+    assert (cluster.n_workers, cluster.memory_limit) == (1, 300 * 2**20)
+    notebook("%jmars stop")
+    assert notebook("mt.chunks and mt[:10].plan().workers.memory.size") == 1
+    notebook("%%jmars\ny = mt + 1")
+    cluster = default_cluster(start=False)
+    assert (cluster.n_workers, cluster.memory_limit) == (1, 300 * 2**20)
