@@ -188,7 +188,7 @@ def shorten_plain_tracebacks(shell: InteractiveShell) -> None:
     ipython: Any = shell
 
     def handler(_: Any, kind: type[BaseException], value: BaseException, trace: Any, tb_offset: Any = None) -> None:
-        if hint := note_for_lazy(value):
+        if (hint := note_for_lazy(value)) and hint not in getattr(value, "__notes__", ()):
             value.add_note(hint)
         links = traceback_links(value)
         if any(is_ours(link) for link in links[1:]):  # the first is IPython's
@@ -323,6 +323,7 @@ _STEP = 64 * 2**20  # bytes; a proposed memory limit is rounded up to a multiple
 _UNHASHABLE = re.compile(r"unhashable type: '(MaskedTensor|DuckTensor)'")
 _BYTES = re.compile(r"a bytes-like object is required, not '(Tensor|MaskedTensor|DuckTensor)'")
 _BUFFER = re.compile(r"object supporting the buffer API required")  # of hashlib, without the type's name
+_JSON = re.compile(r"Object of type (Tensor|MaskedTensor|DuckTensor) is not JSON serializable")
 _NUMBA = re.compile(r"setitem\(tensor\(")
 
 
@@ -336,6 +337,8 @@ def note_for_lazy(error: BaseException) -> str | None:
         )
     if isinstance(error, TypeError) and (_BYTES.search(text) or _BUFFER.search(text) and _takes_tensor(error)):
         return "the bytes of a lazy array lie on the cluster; give the value, memoryview(x.fetch()), or x.tobytes()"
+    if _JSON.search(text):
+        return "a result is a lazy array until the cell ends; give the value, float(x), x.item() or x.tolist()"
     if _NUMBA.search(text):
         return "a tensor is read-only in a function of numba; give the value, x.fetch(), to a function that writes"
     return None

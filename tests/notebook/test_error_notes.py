@@ -62,6 +62,19 @@ def test_where_no_line_is_known_nothing_is_said():
     assert note_for_lazy(TypeError("unhashable type: 'list'")) is None
 
 
+def test_json_is_told_of_float(notebook):
+    notebook("import json, numpy as np\nx = np.arange(4.0)")
+    cell = "%%jmars\nbig = np.zeros((1000, 1000)) + x[0]\njson.dumps({'m': "
+    assert notebook.run(f"{cell}big.mean()}})").text.count("float(x), x.item() or x.tolist()") == 1
+    assert notebook(f"{cell}float(big.mean()), 'l': [big.sum().item()]}})") == '{"m": 0.0, "l": [0.0]}'
+
+
+def test_lists_tuples_and_dicts_print_values(notebook):
+    notebook("import numpy as np")
+    cell = "%%jmars\nbig = np.ones((1000, 1000))\nprint([big.mean()], (big.max(), 3), {'m': big.min()})"
+    assert "[np.float64(1.0)] (np.float64(1.0), 3) {'m': np.float64(1.0)}" in notebook.run(cell).text
+
+
 def test_an_element_is_a_key(notebook):
     notebook("import numpy as np")
     assert notebook("%%jmars\nv = np.arange(4.0)\n{v[0]: 1}[0]") == 1
