@@ -130,7 +130,7 @@ class UserArrays:
         tensor = as_tensor(array, line=line, lazily=True)
         leaf, buffer = tensor.data.op, tensor.state().place.buffer
         assert isinstance(leaf, FromArray)
-        buffer.writeable = array.flags.writeable
+        buffer.writeable, buffer.outside = array.flags.writeable, array
         ours = Tensor.at(buffer)
         buffer.share(ours)  # keeps the buffer whole if the cell drops or reshapes all handles
         self._own[id(buffer)] = _Entered(array, ours, tensor.data, leaf, name)

@@ -149,6 +149,8 @@ class Buffer:
         Whether NumPy would have an array here though there is no axis, not a read-only scalar.
     is_owned
         Whether NumPy would have an array here that owns the memory, not a view of an array without a name.
+    outside
+        The user's array of which this is the value, until the cell writes to it; None for others.
     journal
         Writes, each with the value before, where code that handles errors may have them taken back; else None.
     touched
@@ -161,7 +163,7 @@ class Buffer:
     """
 
     __slots__ = ("__weakref__", "_first", "_handles", "_memory", "_node", "_strides", "is_array", "is_owned", "loops",
-                 "reader", "touched", "version", "writeable", "writer")  # fmt: skip
+                 "outside", "reader", "touched", "version", "writeable", "writer")  # fmt: skip
 
     journal: ClassVar[list[tuple[Buffer, TensorData]] | None] = None
 
@@ -173,6 +175,7 @@ class Buffer:
         self.version = self.touched = 0
         self.writeable = self.is_owned = True
         self.loops: tuple[ElementLoop, ...] = ()
+        self.outside: Array | None = None
         self.writer: Callable[[], None] | None = None
         self.reader: Callable[[], None] | None = None
         # Living owner and views by id, once there are views; the handle of which the first view was made.
@@ -187,6 +190,7 @@ class Buffer:
         made._node, made._memory, made._strides, made.is_array = None, memory, _OF_MEMORY, True
         made.version, made.touched, made.writeable, made.is_owned = 0, 0, True, True
         made.loops, made.writer, made.reader, made._handles, made._first = (), None, None, None, None
+        made.outside = None
         if memory.nbytes >= COUNTED:
             SmallValues.keep(made, memory.nbytes)
         return made
@@ -242,6 +246,12 @@ class Buffer:
                 self._memory = memory
         return memory
 
+    @property
+    def source(self) -> Array | None:
+        """Elements in this process, to be read only: a small value, or the user's array of any size."""
+        memory = self.memory
+        return self.outside if memory is None else memory
+
     def unlock(self) -> Array | None:
         """Memory for a write until `lock`, read by no node; None without memory."""
         memory = self.memory
@@ -266,6 +276,7 @@ class Buffer:
 
     def _note_write(self) -> None:
         self.version += 1
+        self.outside = None
         for loop in self.loops:
             loop.end()
 
@@ -418,23 +429,31 @@ class View:
 
         Without memory there it is the array of a small node, as of rows of a large array; None for other nodes.
         """
-        whole: Array | None = self.parent.memory
+        whole: Array | None = self.parent.source
         if whole is None and self._whole is None:
             return self._array_of_node() if SmallValues.limit else None
         if whole is not None and whole is self._whole:
             return self._memory
         with SmallValues.writing:  # of another thread is over
             step = self.step  # which may replace the parent
-            whole = self.parent.memory
+            whole = self.parent.source
             if whole is None:
                 self._whole = self._memory = None
                 return self._array_of_node() if SmallValues.limit else None
-            part = None if self.copies_parts else step.layout(whole)
-            shares = part is not None and (not part.size or np.may_share_memory(part, whole))
+            part = None if self.copies_parts else _part(step, whole)
             self._whole = None
-            self._memory = part if shares else None
+            is_large = part is not None and self.parent.memory is None and part.nbytes > SmallValues.chosen
+            self._memory = None if is_large else part
             self._whole = whole
             return self._memory
+
+    @property
+    def source(self) -> Array | None:
+        """Elements in this process, to be read only; of any size where they are the user's."""
+        memory = self.memory
+        if memory is not None or self.copies_parts or (whole := self.parent.source) is None:
+            return memory
+        return _part(self.step, whole)
 
     def _array_of_node(self) -> Array | None:
         if self.copies_parts or self.permuted:
@@ -581,6 +600,17 @@ class PlaceState(NamedTuple):
     node: TensorData
     whole: TensorData
     writeable: bool
+
+
+def _part(step: ViewStep, whole: Array) -> Array | None:
+    """The part of an array to which a step leads, to be read only; None where NumPy would copy."""
+    part = step.layout(whole)
+    if part.size and not np.may_share_memory(part, whole):
+        return None
+    if part.flags.writeable:  # of the user's array
+        part = part.view()
+        part.flags.writeable = False
+    return part
 
 
 def layout_of(place: Place) -> Array | None:

@@ -96,13 +96,15 @@ def _takes_many(memory: Any, entries: Any) -> bool:
 def small_part(x: Tensor, index: Any) -> Any:
     """`x[index]`, by NumPy, of a tensor with elements in this process; NotImplemented for an index that makes a node.
 
+    Of an array of the user that is not small these are elements, and small views.
+
     Raises
     ------
     IndexError
         NumPy's.
     """
     place = x._place
-    memory = place.memory
+    memory = place.source
     if not SmallValues.limit or memory is None:
         return NotImplemented
     if memory.dtype.names is not None and not getattr(index, "ndim", 0):  # a record, a field or a slice is a view
@@ -113,6 +115,8 @@ def small_part(x: Tensor, index: Any) -> Any:
     elif kind in _BASIC:
         entries = (index,)
     else:
+        if place.memory is None:
+            return NotImplemented
         try:
             index = here(index)
         except AwayError:
@@ -124,6 +128,9 @@ def small_part(x: Tensor, index: Any) -> Any:
     found = memory[index]
     if found.__class__ is not np.ndarray:
         return found
+    if place.memory is None and found.nbytes > SmallValues.limit:
+        return NotImplemented
+    found.flags.writeable = False
     return x._viewed(entries, found)
 
 

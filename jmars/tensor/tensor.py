@@ -404,7 +404,7 @@ class Tensor(TensorMethods, TensorOperators):
     # Reading and writing parts
 
     def __getitem__(self, index: Any) -> Any:
-        if self._place.memory is not None and (found := small_part(self, index)) is not NotImplemented:
+        if self._place.source is not None and (found := small_part(self, index)) is not NotImplemented:
             return found
         if (element := read_element(self, index)) is not None:
             return element
@@ -475,7 +475,7 @@ class Tensor(TensorMethods, TensorOperators):
     def _viewed(self, made_by: tuple[Any, ...] | Callable[[Tensor], Tensor], memory: Array) -> Tensor:
         """The view by a basic index or a function; `memory` is its part of the elements; a node is made when needed."""
         place = self._place
-        whole, part, writeable = place.memory, cast("Array | None", memory), place.writeable
+        whole, part, writeable = place.source, cast("Array | None", memory), place.writeable
         if whole is None or (memory.size and not np.may_share_memory(memory, whole)):  # since another thread wrote
             part = None
         if isinstance(place, View) and place.depth >= DEEP:

@@ -11,6 +11,7 @@ from jmars.errors import ArrayChangedError, UnsupportedError
 from jmars.notebook import user_arrays
 from jmars.notebook.view_steps import host_of, path_to
 from jmars.tensor import Tensor, from_array
+from jmars.tensor.small_values import small_values
 
 SETUP = """import numpy as np
 a = np.arange(24.0).reshape(4, 6)
@@ -206,6 +207,42 @@ def test_bytes_in_another_order_stay_so(notebook):
     notebook("import numpy as np\na = np.arange(6, dtype='>i4')\nhalf = a[::2]")
     notebook("%%jmars\na += 1\nhalf[0] = 50")
     assert notebook["a"].dtype == np.dtype(">i4") and notebook["half"].tolist() == [50, 3, 5]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["x[5]", "x[:-2, 0]", "x[3:, 1][::2]", "turned[2]", "x[7].reshape(5, 200)", "x[::300].T", "flat[4:9]", "x[5, 3]"],
+)
+def test_small_parts_of_a_large_array_make_no_node(monkeypatch, text):
+    array = np.arange(1_500_000.0).reshape(1500, 1000)
+    expected = eval(text, {"x": array, "turned": array.T, "flat": array.reshape(-1)})
+    x = user_arrays.UserArrays().enter([("x", array, None)])["x"]
+    with small_values():
+        names = {"x": x, "turned": x.T, "flat": x.reshape(-1)}
+        monkeypatch.setattr("jmars.tensor.operand.TensorData", None)
+        found = eval(text, names)
+        assert (found * 2).sum() == (expected * 2).sum() and np.shape(found) == expected.shape
+        if found.ndim:
+            assert found._place._node is None
+            monkeypatch.undo()
+            assert found.strides == expected.strides
+            with pytest.raises(ValueError, match="read-only"):
+                found._place.memory[0] = 1
+    assert array.flags.writeable
+
+
+def test_small_parts_of_a_large_array_follow_writes(notebook):
+    body = """row, column = x[5], x[:, 3]
+before = column[:9].tolist(), float(row.sum())
+column += 1
+x[5, 0] = -1
+after = float(row.sum()), float(column.sum()), float(x[5, 3]), x[5, :9].tolist()"""
+    notebook("import numpy as np\nx = np.arange(1_500_000.0).reshape(1500, 1000)\ny = x.copy()")
+    notebook(body.replace("x", "y"))
+    expected = notebook["before"], notebook["after"]
+    notebook("%%jmars\n" + body)
+    assert (notebook["before"], notebook["after"]) == expected
+    assert np.array_equal(notebook["x"], notebook["y"]) and notebook["row"].base is notebook["x"].base
 
 
 def test_steps_are_found_or_none():
