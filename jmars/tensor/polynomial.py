@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from jmars.tensor.buffers import SmallValues
 from jmars.tensor.numpy_modules import NumPyModule, as_values
 from jmars.tensor.ops.signal import numpys_value, polyfit
 from jmars.tensor.protocols import FUNCTIONS
@@ -77,7 +78,10 @@ class Polynomial(_OfTensors, np.polynomial.Polynomial, metaclass=_NumPysToo):
         w: Any = None, window: Any = None, symbol: str = "x"
     ) -> Any:  # fmt: skip
         """Least squares fit; computes at once, on the cluster where a tensor is given."""
-        if full or np.ndim(deg) or not any(isinstance(one, Tensor) for one in (x, y, w)):
+        large = [
+            one for one in (x, y, w) if isinstance(one, Tensor) and (not SmallValues.limit or one._place.memory is None)
+        ]
+        if full or np.ndim(deg) or not large:
             return super().fit(x, y, deg, domain, rcond, full, w, window, symbol)
         xs = as_tensor(x)
         if domain is None:

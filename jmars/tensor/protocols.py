@@ -188,6 +188,7 @@ def _hooked(name: str, function: Callable[..., Any], theirs: Any, numpys: Any = 
     """
 
     layout = theirs if name in _LAID_OUT else None
+    working = 0 if name.startswith("random.") else 1  # generators draw small arrays at once
     small = _SMALL.get(name, None if name in _NEVER_SMALL or name.partition(".")[0] in _NEVER_SMALL else theirs)
 
     def work(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -216,11 +217,11 @@ def _hooked(name: str, function: Callable[..., Any], theirs: Any, numpys: Any = 
             found = _small_hook(name, small, function, args, kwargs)
             if found is not NotImplemented:
                 return found
-        SmallValues.count(1)
+        SmallValues.count(working)
         try:
             found = work(args, kwargs)
         finally:
-            SmallValues.count(-1)
+            SmallValues.count(-working)
         return found if _result_hook is None else _result_hook(found)
 
     if isinstance(theirs, np.ufunc):

@@ -68,7 +68,7 @@ def test_what_was_computed_is_known(notebook):
     plan = notebook("%%jmars --plan\nif float(total) > 3:\n    y = x + 1")
     assert plan.operands == 10 and plan.planned.placed.max() == 0
     assert notebook("%jmars plan (x + 1).sum()").operands > 10
-    assert notebook("%jmars plan np.random.rand(5), x").operands == 1
+    assert notebook("%jmars plan np.random.rand(5, chunk_size=5), x").operands == 1
 
 
 def test_errors_are_those_of_the_cell(notebook):

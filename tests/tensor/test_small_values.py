@@ -183,6 +183,30 @@ def test_functions_of_text_make_no_node(engine, monkeypatch, text):
         assert len(eval(f"mt.{text}", {"mt": mt, "s": s})) == 4000
 
 
+@pytest.mark.parametrize(
+    "text", ["normal(size=9)", "rand(3)", "randint(0, 9, 5)", "standard_normal((2, 2))", "choice(7, 3)"]
+)
+def test_draws_of_a_module_function_make_no_node(engine, monkeypatch, text):
+    np.random.seed(5)
+    expected = eval(f"np.random.{text}")
+    with small_values():
+        mt.random.seed(5)
+        monkeypatch.setattr("jmars.tensor.operand.TensorData", None)
+        assert eval(f"mt.random.{text}").tolist() == expected.tolist()
+
+
+def test_a_fit_of_a_polynomial_makes_no_node(engine, monkeypatch):
+    x = np.linspace(0, 3, 50)
+    expected = np.polynomial.Polynomial.fit(x, x**3, 2)
+    with small_values():
+        xs, ys = mt.array(x), mt.array(x**3)
+        monkeypatch.setattr("jmars.tensor.operand.TensorData", None)
+        found = mt.polynomial.Polynomial.fit(xs, ys, 2)
+        assert type(found) is mt.polynomial.Polynomial
+        assert found.coef.tolist() == expected.coef.tolist() and found.domain.tolist() == expected.domain.tolist()
+        assert found(xs).tolist() == expected(x).tolist()
+
+
 def test_text_that_grows_makes_a_node(engine):
     with small_values():
         assert mt.strings.multiply(mt.array(["ab"]), 2_000_000)._place._memory is None
