@@ -27,6 +27,7 @@ from jmars.tensor.operand import TensorData, new_data
 from jmars.tensor.splits import decide_splits
 
 if TYPE_CHECKING:
+    from jmars.tensor.ma.handle import MaskedTensor
     from jmars.tensor.small_parts import ElementLoop
     from jmars.tensor.tensor import Tensor
 
@@ -55,6 +56,7 @@ class _SmallValues(threading.local):
     # Held between `unlock` and `lock`, and while a write makes a node, so that threads of a cell write one by one.
     writing = free_in_child(threading.RLock())
     tensor: ClassVar[type[Tensor]]  # set by tensor.py
+    masked: ClassVar[type[MaskedTensor] | None] = None  # set by ma, which is imported where it is used
     index_step: ClassVar[staticmethod[[tuple[Any, ...]], ViewStep]]  # of tensor.py
     _living: ClassVar[dict[int, weakref.ref[Buffer]]] = {}
 

@@ -156,10 +156,21 @@ _small_hook: SmallHook | None = None  # while small values are computed at once
 _SMALL: dict[str, Any] = {
     "method.pow": operator.pow,
     "method.astype": lambda x, dtype, **options: x.astype(dtype, **options),
+    "ma.operator": lambda name, a, b: _MASKED_OPERATORS[name](a, b),
+    "ma.comparison": lambda name, a, b: _MASKED_OPERATORS[name](a, b),
+    "ma.ufunc": lambda name, *args, **options: getattr(np, name)(*args, **options),
 }
+_MASKED_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
+    "floor_divide": operator.floordiv, "remainder": operator.mod, "power": operator.pow, "bitwise_and": operator.and_,
+    "bitwise_or": operator.or_, "bitwise_xor": operator.xor, "less": operator.lt, "less_equal": operator.le,
+    "greater": operator.gt, "greater_equal": operator.ge, "equal": operator.eq, "not_equal": operator.ne,
+}  # fmt: skip
 _NEVER_SMALL = frozenset(
     """apply_along_axis apply_over_axes array2string array_repr array_str broadcast copyto fill_diagonal frombuffer
-    fromfile fromfunction fromiter fromregex fromstring genfromtxt lib load loadtxt ma may_share_memory memmap method.at
+    fromfile fromfunction fromiter fromregex fromstring genfromtxt lib load loadtxt ma.MaskedArray ma.apply_over_axes
+    ma.frombuffer ma.fromfunction ma.harden_mask ma.masked_array ma.mr_ ma.ndenumerate ma.put ma.putmask
+    ma.set_fill_value ma.soften_mask may_share_memory memmap method.at
     method.values ndarray ndenumerate ndindex nditer piecewise place polynomial put put_along_axis putmask random save
     savetxt savez savez_compressed shares_memory testing vectorize""".split()  # noqa: SIM905
 )
@@ -217,6 +228,8 @@ def _hooked(name: str, function: Callable[..., Any], theirs: Any, numpys: Any = 
             found = _small_hook(name, small, function, args, kwargs)
             if found is not NotImplemented:
                 return found
+        if _mask_hook is not None and (found := _mask_hook(name, args, kwargs)) is not NotImplemented:
+            return found
         SmallValues.count(working)
         try:
             found = work(args, kwargs)

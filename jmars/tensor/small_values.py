@@ -16,7 +16,7 @@ import math
 import operator
 import warnings
 from collections.abc import Callable, Iterable, Iterator, ValuesView
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
@@ -53,12 +53,15 @@ def _compute(
     """The result of a call that stays here; NotImplemented for a call that makes a node."""
     out, options = None, kwargs
     try:
-        given = [here(one) for one in args]
+        given = list(map(_masked_here, args)) if (is_masked := name[:3] == "ma.") else [here(one) for one in args]
         if kwargs:
             if "chunk_size" in kwargs or "chunks" in kwargs or kwargs.get("like") is not None:
                 return NotImplemented
-            options = {key: here(one) for key, one in kwargs.items() if key != "out" or one is None}
+            take = _masked_here if is_masked else here
+            options = {key: take(one) for key, one in kwargs.items() if key != "out" or one is None}
             out = kwargs.get("out")
+            if is_masked and out is not None:
+                return NotImplemented
     except AwayError:
         is_view = name in _VIEWS and all(map(_is_text, args))
         return theirs(*args, **kwargs) if is_view else NotImplemented
@@ -93,6 +96,16 @@ def _compute(
     if found is NotImplemented and not _has_tensor(values) and (name in _VIEWS or any(map(_is_text, args))):
         return result  # a view of an array that the cell has as NumPy's
     return found
+
+
+def _masked_here(value: Any) -> Any:
+    """NumPy's value of an argument of a function of `np.ma`; raises AwayError as `here`."""
+    kind = value.__class__
+    if kind is SmallValues.masked:
+        if (found := value.here()) is None:
+            raise AwayError
+        return found
+    return kind(map(_masked_here, value)) if kind is list or kind is tuple else here(value)
 
 
 def _compute_into(out: Any, theirs: Callable[..., Any], given: list[Any], options: dict[str, Any]) -> Any:
@@ -138,7 +151,11 @@ def _fits(name: str, theirs: Any, given: list[Any], options: dict[str, Any]) -> 
         return len(arrays) < 2 or math.prod(np.broadcast_shapes(*map(np.shape, arrays))) <= limit
     if name.startswith(("char.", "strings.")):  # an integer among the arguments may be the length of the texts
         return _product((given, options.values())) <= limit
-    most = _MOST.get(name.removeprefix("linalg."))
+    most = _MOST.get(name.removeprefix("linalg.").removeprefix("ma."))
+    if most is None and name.startswith("ma."):
+        with suppress(ValueError):  # of arrays that do not broadcast, as the function does not
+            if _joint(*(one for one in given if isinstance(one, np.ndarray))) > limit:
+                return False
     if most is None:  # arrays in a list, as of `np.stack`, may be many
         lists = (one for one in given if one.__class__ in (list, tuple) and one)
         return all(
@@ -153,7 +170,7 @@ def _fits(name: str, theirs: Any, given: list[Any], options: dict[str, Any]) -> 
 def _nbytes(values: Iterable[Any]) -> int:
     """Bytes of arrays among arguments and in lists of them; of a number, about those of an element."""
     return sum(
-        one.nbytes if one.__class__ is np.ndarray
+        one.nbytes if isinstance(one, np.ndarray)
         else _nbytes(one) if one.__class__ is list or one.__class__ is tuple
         else 8
         for one in values
@@ -180,7 +197,7 @@ def _product(values: Iterable[Any]) -> int:
 
 def _size(value: Any) -> int:
     """Elements of an array, or of arrays and numbers in a list."""
-    if value.__class__ is np.ndarray:
+    if isinstance(value, np.ndarray):
         return int(value.size)
     return sum(map(_size, value)) if value.__class__ is list or value.__class__ is tuple else 1
 
@@ -394,8 +411,10 @@ _MOST: dict[str, Callable[..., Any]] = {
     "full_like": _full_like, "geomspace": _spaced, "histogram": _histogram, "histogram2d": _bins2d,
     "histogram_bin_edges": _histogram, "histogramdd": _binsdd, "identity": lambda n, *_, **options: n * n,
     "indices": lambda dimensions, *_, **options: len(dimensions) * _count(dimensions), "inner": _inner,
+    "innerproduct": _inner, "outerproduct": _sizes,
     "isclose": _joint, "ix_": lambda *args: _size(args), "kaiser": lambda M, beta: M, "kron": _sizes,
-    "linspace": _spaced, "logspace": _spaced, "lstsq": _lstsq, "mask_indices": lambda n, *_: 2 * n * n,
+    "linspace": _spaced, "logspace": _spaced, "lstsq": _lstsq, "make_mask_none": _count, "masked_all": _count,
+    "mask_indices": lambda n, *_: 2 * n * n,
     "matmul": _matmul, "matvec": _matvec, "meshgrid": lambda *xi, **_: len(xi) * _sizes(*xi),
     "method.outer": _sizes, "multi_dot": lambda arrays, **_: max(n for one in arrays for n in np.shape(one)) ** 2,
     "nanpercentile": _quantiles, "nanquantile": _quantiles, "ones": _count, "ones_like": _like, "outer": _sizes,
@@ -423,6 +442,9 @@ def _wrapped(result: Any, given: list[Any], args: Any) -> Any:
         if result.flags.num & _FLAGS != _WRITEABLE or _shares(result, given):
             return NotImplemented
         return _tensor(result)
+    if isinstance(result, np.ndarray) and SmallValues.masked is not None and result is not np.ma.masked:
+        masked = None if _shares(result, given) else SmallValues.masked.of(result)
+        return NotImplemented if masked is None else masked
     if kind is tuple or kind is list or hasattr(result, "_fields"):
         parts = [
             found if one.__class__ is np.ndarray and (found := _with_memory(one, args)) is not None
@@ -459,7 +481,9 @@ def _view(
 
 def _shares(result: Array, given: list[Any]) -> bool:
     for one in given:
-        if one is result or one.__class__ is np.ndarray and np.may_share_memory(one, result):
+        if one is result or isinstance(one, np.ndarray) and np.may_share_memory(one, result):
+            return True
+        if isinstance(one, np.ndarray) and one.__class__ is not np.ndarray and np.may_share_memory(one.mask, result):  # type: ignore[attr-defined]
             return True
         if (one.__class__ is list or one.__class__ is tuple) and _shares(result, list(one)):
             return True

@@ -15,6 +15,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.tensor.buffers import SmallValues
+from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.small_parts import rows
 from jmars.tensor.small_values import _MOST, SMALL, small_values
 
@@ -205,6 +206,51 @@ def test_a_fit_of_a_polynomial_makes_no_node(engine, monkeypatch):
         assert type(found) is mt.polynomial.Polynomial
         assert found.coef.tolist() == expected.coef.tolist() and found.domain.tolist() == expected.domain.tolist()
         assert found(xs).tolist() == expected(x).tolist()
+
+
+MASKED = """
+m.mean() | m.sum() | np.ma.median(m) | m.compressed() | m.filled(0) | m.std() | m.count() | m + 1 | m * m | -m | m > 1
+m == m | m[2:] | m.argmax() | m.max() | m.cumsum() | np.ma.sort(m) | np.ma.sqrt(m - 4) | m.anom() | m.nonzero()
+m.round(1) | np.ma.unique(m) | np.ma.average(m) | np.ma.corrcoef(m, m) | np.ma.clump_masked(m) | m.copy()
+np.ma.masked_greater(x, 3) | np.ma.masked_where(x > 2, x) | np.ma.array([1, 2], mask=[0, 1]) | m[1:2].sum()
+np.ma.concatenate([m, m]) | np.ma.where(m > 2, m, 0) | np.sin(m) | np.sum(m) | np.clip(m, 1, 3) | x + m | m // 2
+"""
+MASKED = [one.strip() for line in MASKED.strip().splitlines() for one in line.split(" | ")]
+
+
+@pytest.mark.parametrize("text", MASKED)
+def test_masked_arrays_make_no_node(engine, monkeypatch, text):
+    x = np.arange(12.0)
+    m = np.ma.array(x, mask=x % 5 == 1, fill_value=7)
+    expected = eval(text, {"np": np, "m": m, "x": x})
+    with small_values():
+        names = {"np": mt, "m": mt.ma.array(mt.array(x), mask=m.mask, fill_value=7), "x": mt.array(x)}
+        monkeypatch.setattr("jmars.tensor.operand.TensorData", None)
+        found = eval(text, names)
+        monkeypatch.undo()
+        found = as_values(found)
+    assert type(found) is type(expected)
+    for one, other in zip(*([each] if np.ndim(each) < 2 else each for each in (found, expected)), strict=True):
+        np.testing.assert_array_equal(np.ma.getmaskarray(one), np.ma.getmaskarray(other))
+        np.testing.assert_array_equal(np.ma.filled(one, 0), np.ma.filled(other, 0))
+        assert np.ma.getmask(one).shape == np.ma.getmask(other).shape
+        assert getattr(one, "fill_value", None) == getattr(other, "fill_value", None)
+
+
+def test_masked_results_share_no_memory(engine):
+    with small_values():
+        m = mt.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0])
+        more, part, data = m + 1, m[1:], m.compressed()
+        more[0] = np.ma.masked
+        part[1] = 9
+        data[0] = 5
+        assert m.tolist() == [1, None, 9] and more.tolist() == [None, None, 4] and data.tolist() == [5, 3]
+
+
+def test_large_results_of_masked_arrays_make_nodes(engine):
+    with small_values():
+        m = mt.ma.array(mt.ones(2000), mask=False)
+        assert (m[:, None] + m).data._place._memory is None and mt.ma.outer(m, m).data._place._memory is None
 
 
 def test_text_that_grows_makes_a_node(engine):

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import MissingNameError, UnsupportedError
-from jmars.tensor.buffers import SmallValues
+from jmars.tensor.buffers import Buffer, SmallValues
 from jmars.tensor.engine import can_compute, current_engine, get_engine
 from jmars.tensor.from_array import Composite, check_size
 from jmars.tensor.protocols import call, find, offers, unsupported
@@ -253,6 +253,28 @@ class MaskedTensor(MaskedMethods):
     def parts(self) -> list[Tensor]:
         """Return the data, and the mask if there is one."""
         return [self._data] if self._mask is None else [self._data, self._mask]
+
+    def here(self) -> Any:
+        """The value as a `numpy.ma.MaskedArray` where the elements are in this process; else None."""
+        data, mask = self._data._place.memory, nomask if self._mask is None else self._mask._place.memory
+        if data is None or mask is None or not data.ndim or data.dtype.names is not None:
+            return None
+        found: Any = data.view(np.ma.MaskedArray)
+        found._mask, found._sharedmask, found._hardmask = mask, True, self._hardmask
+        if self._fill_value is not None:
+            found.fill_value = self._fill_value
+        return found
+
+    @classmethod
+    def of(cls, array: Any) -> MaskedTensor | None:
+        """The masked tensor of a new `numpy.ma.MaskedArray` of this process; None without axes, and for records."""
+        if not array.ndim or array.dtype.names is not None or array.dtype.hasobject:
+            return None
+        mask = None if array.mask is nomask else Tensor.at(Buffer.of(array.mask.copy()))
+        fill = array._fill_value
+        return cls(
+            Tensor.at(Buffer.of(array.view(np.ndarray))), mask, None if fill is None else fill[()], array.hardmask
+        )
 
     def decode(self, values: Sequence[Any]) -> Any:
         """Make a `numpy.ma.MaskedArray` of fetched parts; without axes a scalar, or `numpy.ma.masked`."""
@@ -508,6 +530,9 @@ class MaskedTensor(MaskedMethods):
         if not name.startswith("_") and not self.ndim and hasattr(self.dtype.type, name):
             return getattr(self.fetch(), name)  # of NumPy's scalars
         raise AttributeError(f"'MaskedTensor' object has no attribute {name!r}")
+
+
+type(SmallValues).masked = MaskedTensor
 
 
 def data_of(value: Any) -> Any:
