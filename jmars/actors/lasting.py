@@ -247,7 +247,7 @@ def _checked(frame: Any) -> Frame:
 log = logging.getLogger("jmars.actors")
 
 BEAT_SECONDS = 0.5  # a connection carries a beat after so many seconds without a message
-ACK_SECONDS = 0.2  # an acknowledgement waits so long for a message; resent only on a new connection
+ACK_SECONDS = 0.2  # for an acknowledgement to wait for a message; messages are sent again only on a new connection
 ROOM = 2**30  # bytes of messages that may wait to be acknowledged
 # Frames beside those of Delivery: (PING, stamp), (PONG, stamp of the ping), (END, reason), and the first frame of a
 # connection: (HELLO, session), which tells two processes with the same certificate apart.

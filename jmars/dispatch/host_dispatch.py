@@ -54,7 +54,7 @@ class HostDispatch:
     report
         Sends a report to the scheduler.
     kill
-        Kills the process of an `ChildLink` and all that it started; takes the reason.
+        Kills the process of a `ChildLink` and all that it started; takes the reason.
 
     Attributes
     ----------

@@ -94,7 +94,7 @@ class Resuming:
         story = list(records)
         for record in story:
             if record[0] == "job":
-                if record[1] in self._submissions:  # begun anew; an end before this record is no end
+                if record[1] in self._submissions:  # begun anew; a first record may follow its end
                     self._ended.discard(record[1])
                 self._submissions[record[1]] = record[2], record[3]
             elif record[0] == "end":

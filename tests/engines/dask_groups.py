@@ -1,4 +1,4 @@
-"""Tests of DaskEngine: stand-ins for `run_group`, an `EngineEvents` that records, a Dask cluster in a process."""
+"""Tests of DaskEngine: stand-ins for `run_group`, `EngineWorkers` that record, a Dask cluster in a process."""
 
 from __future__ import annotations
 
