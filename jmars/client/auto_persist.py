@@ -32,8 +32,8 @@ from jmars.tensor.ops.shape import Concatenate, Reshape, Transpose
 from jmars.tensor.tensor_graph import LinkedGraph, Stored
 
 SMALL = 2**16  # bytes of a value that costs little to keep
-SHARE = 4  # of the memory for chunks: the part that may be taken by all that nobody asked to keep
-LARGEST = 8  # of the memory for chunks: the part that a chunk of it may take, so that its operand still fits
+KEPT_SHARE = 4  # of the memory for chunks: the part that may be taken by all that nobody asked to keep
+CHUNK_SHARE = 8  # of the memory for chunks: the part that a chunk of it may take, so that its operand still fits
 
 # operands that take about as long as reading their inputs
 STREAMED = (ElementwiseOperand, Rechunk, Slice, Reduction, Reshape, Transpose, Concatenate)
@@ -92,11 +92,11 @@ def repeats(
     if any(again):
         nearest = _nearest_named(linked, [a and b for a, b in zip(again, whole, strict=True)], is_named, lost)
         with _one:
-            room = capacity // SHARE - sum(_size(one) for one in _unasked if one.key in held)
+            room = capacity // KEPT_SHARE - sum(_size(one) for one in _unasked if one.key in held)
             for node in nearest:
                 if node in found.kept:
                     continue
-                if _size(node) <= room and _largest_chunk(node) <= capacity // LARGEST:
+                if _size(node) <= room and _largest_chunk(node) <= capacity // CHUNK_SHARE:
                     found.kept.append(node)
                     _unasked.add(node)
                     room -= _size(node)

@@ -260,7 +260,7 @@ def patient_connection(host: ClusterProcess, mailbox: Mailbox, lost: Callable[[]
 log = logging.getLogger("jmars.client")
 
 BEAT = 1.0  # seconds between two questions
-PATIENCE = 2.0  # seconds for an answer to why nothing moves: what does not answer is the reason
+WHY_SECONDS = 2.0  # for an answer to why nothing moves: what does not answer is the reason
 SILENT = 3.0  # seconds without an answer after which the first word is said; each next one after twice as long
 
 
@@ -318,10 +318,10 @@ def reason(ask: Callable[..., Any], name: str, pid: int, *question: Any) -> str:
     """
     began = time.monotonic()
     try:
-        found = ask("why", *question, timeout=PATIENCE)
+        found = ask("why", *question, timeout=WHY_SECONDS)
     except ClusterLostError:
         waited = time.monotonic() - began
-        if waited < PATIENCE or (pid and ended_within(pid, 0)):
+        if waited < WHY_SECONDS or (pid and ended_within(pid, 0)):
             raise
         return unanswered(name, pid, waited, is_stopped(pid))
     return str(found["text"] if isinstance(found, dict) else found)

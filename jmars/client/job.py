@@ -439,7 +439,7 @@ class Job(Shown):
         return f"<Job {self._id or self.name} {state}>"
 
 
-FIRST_SECONDS = 1.0
+LINE_SECONDS = 1.0
 STEP_SECONDS = 0.5
 _BAR = 24  # characters
 
@@ -454,7 +454,7 @@ def has_line(shown: bool) -> bool:
 def wait_with_line(done: threading.Event, timeout: float | None, describe: Callable[[], Mapping[str, Any]]) -> bool:
     """Wait for `done`, at most `timeout` seconds, and draw the line meanwhile; returns whether the job has ended."""
     end = None if timeout is None else time.monotonic() + timeout
-    step, drawn = FIRST_SECONDS, False
+    step, drawn = LINE_SECONDS, False
     try:
         while True:
             left = step if end is None else min(step, end - time.monotonic())

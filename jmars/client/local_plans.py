@@ -22,7 +22,7 @@ MOST_OPERANDS = 1000
 MEMORY = 2**26  # bytes of all chunks of a run
 STEEP = {"convolve", "correlate"}  # multiply each element with each; decompositions run as functions of users do
 PRODUCT = 1e-9  # seconds of a product
-SHARE = 8  # of the memory for chunks: the part that they may take
+PLANS_SHARE = 8  # of the memory for chunks: the part that they may take
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def local_plan(linked: LinkedGraph, settings: Mapping[str, Any], capacity: int) 
 
 
 def _room(capacity: int) -> int:
-    return min(MEMORY, capacity // SHARE)
+    return min(MEMORY, capacity // PLANS_SHARE)
 
 
 def _compiled(linked: LinkedGraph, settings: Mapping[str, Any], capacity: int) -> Compiled:

@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from jmars.client.cluster import Cluster
     from jmars.client.local_plans import LocalPlan
 
-NAMED = 2**20  # bytes of a value that is kept as long as its node lives if Python refers to it; SMALL of others
+NAMED_BYTES = 2**20  # bytes of a value that is kept as long as its node lives if Python refers to it; SMALL of others
 ALL_NAMED = 2**26  # bytes of all such values of more than SMALL
 LOOK, LATER = 3, 30  # reads and writes of elements until an unknown value is computed: at first, and later
 MOST_NODES = 400  # of a graph that is computed here
-LARGEST = 2**28  # bytes of a node of the graph; most are fused, and their memory is never taken
+LARGEST_BYTES = 2**28  # bytes of a node of the graph; most are fused, and their memory is never taken
 SPARES = 2**24  # bytes of dropped chunks that the next run writes to: fresh pages take as long as small kernels
 PLANS = 256  # plans that are kept, one for a structure
 LATE = 10.0  # times `config.local_seconds` after which a run is ended and its structure not run here again
@@ -178,14 +178,14 @@ class LocalRuns:
             node, operand = linked.nodes[k], linked.operands[k]
             if not needed or isinstance(operand, Stored | FromArray):
                 continue
-            size = LARGEST if node.has_unknown_lengths else _nbytes(node)
+            size = LARGEST_BYTES if node.has_unknown_lengths else _nbytes(node)
             if size > SMALL and node.computed and (operand.inputs or operand.binds):
                 return True  # computed once more: a job keeps it (auto_persist.py)
             if k in linked.results:
                 continue
             if size <= SMALL:
                 linked.results.append(k)
-            elif has_name[k] and size <= min(NAMED, room):
+            elif has_name[k] and size <= min(NAMED_BYTES, room):
                 linked.results.append(k)
                 room -= size
         return False
@@ -261,7 +261,7 @@ def _is_small(node: TensorData, held: Container[str]) -> bool:
         op = one.op
         if one.key in held or isinstance(op, FromArray):
             continue
-        if isinstance(op, Stored) or (not one.has_unknown_lengths and _nbytes(one) > LARGEST):
+        if isinstance(op, Stored) or (not one.has_unknown_lengths and _nbytes(one) > LARGEST_BYTES):
             return False
         stack += op.inputs
     return True
@@ -303,7 +303,7 @@ def _joined(node: TensorData, chunks: list[Any]) -> Array:
 
 
 PINNED = 2**26  # bytes in the cluster's memory that are pinned at most
-SHARE = 16  # of the memory for chunks: the part that they may take
+PINNED_SHARE = 16  # of the memory for chunks: the part that they may take
 
 
 class _Pinned(NamedTuple):
@@ -377,7 +377,7 @@ class LocalLeaves:
         if known is not None:
             return known.chunks
         nbytes = math.prod(map(sum, node.chunks)) * node.dtype.itemsize
-        room = min(PINNED, self._cluster.capacity // SHARE)
+        room = min(PINNED, self._cluster.capacity // PINNED_SHARE)
         if nbytes + sum(one.nbytes for one in list(self._pinned.values())) > room:
             return None
         before = self._forgotten

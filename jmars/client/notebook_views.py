@@ -18,7 +18,7 @@ from jmars.model.record import record
 from jmars.model.status import TERMINAL
 from jmars.units import format_bytes
 
-FIRST_SECONDS = 0.5
+VIEW_SECONDS = 0.5
 
 
 def in_kernel() -> bool:
@@ -38,7 +38,7 @@ def wait_with_bar(done: threading.Event, timeout: float | None, describe: Callab
 
     The notebook part is loaded for the bar, not before.
     """
-    first = FIRST_SECONDS if timeout is None else min(FIRST_SECONDS, timeout)
+    first = VIEW_SECONDS if timeout is None else min(VIEW_SECONDS, timeout)
     if done.wait(first):
         return True
     rest = None if timeout is None else timeout - first

@@ -247,7 +247,7 @@ def _part(index: Any) -> str:
     return str(int(index))
 
 
-PATIENCE = 120.0  # seconds that an answer may take to begin
+REPLY_SECONDS = 120.0  # that an answer may take to begin
 _LONGEST = 16 * 2**20  # bytes of a JSON answer
 _PART = 2**20
 _NPY = "application/x-npy"
@@ -334,7 +334,7 @@ class WebClient:
         import http.client  # 20 ms, which who has no gateway need not wait
 
         make = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-        connection = make(self._netloc, timeout=PATIENCE)
+        connection = make(self._netloc, timeout=REPLY_SECONDS)
         try:
             try:
                 connection.request(request["method"], request["path"], data, request["headers"])

@@ -29,7 +29,7 @@ log = logging.getLogger("jmars.host")
 
 ACTOR = "beats"
 BEAT_SECONDS = 0.5
-ANSWER_SECONDS = 3.0  # then the connection is made again
+REPLY_SECONDS = 3.0  # then the connection is made again
 ORDERLY_SECONDS = 2.0  # beyond the lease, in which the control process may end the host by itself
 FAREWELL_SECONDS = 0.5  # for the message that the control process has ended
 
@@ -164,7 +164,7 @@ def _beat(
     address: str, name: str, context: ssl.SSLContext, states: Iterator[tuple[float, bool]]
 ) -> Iterator[tuple[float, bool]]:
     """Beat over one connection until it breaks; gives the time of each answer, and whether the end was told."""
-    raw = socket.create_connection(parse_address(address), timeout=ANSWER_SECONDS)
+    raw = socket.create_connection(parse_address(address), timeout=REPLY_SECONDS)
     with raw, context.wrap_socket(raw, server_hostname=name) as connection:
         greeting, rest = TlsClientGreeting(VISITOR), None
         while rest is None:

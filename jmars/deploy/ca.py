@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
 
 BACK, ON = datetime.timedelta(days=1), datetime.timedelta(days=365)
-MOST = 8192  # bytes of a request
+REQUEST_BYTES = 8192  # bytes of a request
 
 
 class CertificateAuthority:
@@ -158,7 +158,7 @@ def _key_of(request: bytes) -> EllipticCurvePublicKey:
     from cryptography.hazmat.primitives.asymmetric import ec
 
     try:
-        if len(request) > MOST:
+        if len(request) > REQUEST_BYTES:
             raise ValueError(f"it has {len(request)} bytes")
         found = x509.load_pem_x509_csr(request)
         public = found.public_key()

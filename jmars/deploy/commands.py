@@ -1,6 +1,6 @@
 """`python -m jmars status` and `stop`: clusters of this user, listed and ended from a shell.
 
-Each cluster is asked over its authenticated socket, for at most `PATIENCE` seconds.
+Each cluster is asked over its authenticated socket, for at most `COMMAND_SECONDS` seconds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from jmars.deploy.control_process import end_control
 from jmars.errors import ClusterError
 from jmars.units import format_bytes
 
-PATIENCE = 5.0  # seconds
+COMMAND_SECONDS = 5.0
 
 
 def status(args: list[str]) -> int:
@@ -56,7 +56,7 @@ def stop(args: list[str]) -> int:
             _say(error, sys.stderr)
             return 1
         if not entry.far:
-            end_control(ready["pid"], ready["janitor"], PATIENCE)
+            end_control(ready["pid"], ready["janitor"], COMMAND_SECONDS)
         _say(f"{entry.id} ({entry.name}) has ended")
     return 0
 
@@ -83,7 +83,7 @@ def _asked(entry: Entry, *messages: tuple[str, ...]) -> list[Any]:
     """
 
     async def ask() -> list[Any]:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(COMMAND_SECONDS):
             channel = await connect(entry.socket, entry.token)
             try:
                 return [await channel.ask(*message) for message in messages]
@@ -94,6 +94,6 @@ def _asked(entry: Entry, *messages: tuple[str, ...]) -> list[Any]:
         return asyncio.run(ask())
     except TimeoutError:
         raise ClusterError(
-            f"does not answer within {PATIENCE:g} s; its control process may be stopped: continue it with SIGCONT, or "
-            "end it with SIGKILL, upon which all of the cluster goes"
+            f"does not answer within {COMMAND_SECONDS:g} s; its control process may be stopped: continue it with "
+            "SIGCONT, or end it with SIGKILL, upon which all of the cluster goes"
         ) from None

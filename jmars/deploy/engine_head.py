@@ -43,7 +43,7 @@ from jmars.storage.chunks import ChunkElements, checksum, received
 
 log = logging.getLogger("jmars.host")
 
-PATIENCE = 3.0  # seconds for the engine to tell its memory
+INFO_SECONDS = 3.0  # for the engine to tell its memory
 MEMORY_SECONDS = 1.0  # between two questions for the memory of the engine's workers
 LATENCY = 2e-3
 
@@ -212,7 +212,7 @@ class EngineHead(ClusterHead):
     async def _measure(self) -> None:
         self._measured = time.monotonic()
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(INFO_SECONDS):
                 await self.workers.look()
         except Exception as error:  # an engine that is busy, or about to be lost, tells later
             log.debug("the engine's memory is not known: %s", error)

@@ -24,13 +24,12 @@ from typing import Any
 
 from jmars.actors.registry import find_entry
 from jmars.deploy.control_process import ClusterThread
-from jmars.deploy.launch import no_answer, printable
+from jmars.deploy.launch import ANSWER_SECONDS, no_answer, printable
 from jmars.deploy.launch_ssh import LOGIN_SECONDS, FarPlace, SshRoute, remote_command
 from jmars.errors import ClusterLostError, ClusterStartError, text_of
 from jmars.model.versions import refuse_other_versions, versions
 
-ANSWER_SECONDS = 60.0  # for a first import from a slow disk there
-END_SECONDS = 10.0
+FAR_END_SECONDS = 10.0
 
 
 class FarHost(ClusterThread):
@@ -59,7 +58,7 @@ class FarHost(ClusterThread):
     def close(self) -> None:
         """Wait until a cluster that was told to end answers no more, and end the ssh connection."""
         try:
-            end = time.monotonic() + END_SECONDS
+            end = time.monotonic() + FAR_END_SECONDS
             while time.monotonic() < end and self._answers():
                 pass  # each question takes until the cluster hangs up
         finally:
@@ -68,7 +67,7 @@ class FarHost(ClusterThread):
     def _answers(self) -> bool:
         """Whether the cluster listens; returns when the cluster is gone, or has cut off a client without a proof."""
         with socket.socket(socket.AF_UNIX) as one:
-            one.settimeout(END_SECONDS)
+            one.settimeout(FAR_END_SECONDS)
             try:
                 one.connect(str(self.socket))
                 answered = False

@@ -18,7 +18,7 @@ from jmars.errors import fault_of
 
 log = logging.getLogger("jmars.host")
 
-MOST, WITHIN = 20, 60.0  # faults in so many seconds after which the process ends
+MOST_FAULTS, FAULT_SECONDS = 20, 60.0  # faults in so many seconds after which the process ends
 
 
 class FaultIsolation:
@@ -34,7 +34,7 @@ class FaultIsolation:
 
     def __init__(self, break_jobs: Callable[[str], None], give_up: Callable[[str], None]) -> None:
         self._break_jobs, self._give_up = break_jobs, give_up
-        self._times: deque[float] = deque(maxlen=MOST)
+        self._times: deque[float] = deque(maxlen=MOST_FAULTS)
 
     def handle(self, context: dict[str, Any]) -> None:
         """Log a fault and end the running jobs."""
@@ -44,8 +44,8 @@ class FaultIsolation:
             return  # out of files: the loop accepts again in a second
         what, now = fault_of(error), time.monotonic()
         self._times.append(now)
-        if len(self._times) == MOST and now - self._times[0] < WITHIN:
-            self._give_up(f"its control process failed {MOST} times, last with {what}; please report that")
+        if len(self._times) == MOST_FAULTS and now - self._times[0] < FAULT_SECONDS:
+            self._give_up(f"its control process failed {MOST_FAULTS} times, last with {what}; please report that")
             return
         try:
             self._break_jobs(what)

@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 log = logging.getLogger("jmars.host")
 
-RETURN_SECONDS = 5.0  # between two questions whether the process of a given-up host has ended
+END_LOOK_SECONDS = 5.0  # between two questions whether the process of a given-up host has ended
 LOCAL_LEASE = 8.0  # seconds of silence of the head, after which a host on this machine ends
 
 
@@ -152,7 +152,7 @@ class HostLaunches:
         """Ask the place of a given-up host again and again; without a link there is no answer, and nothing happens."""
         awaited = self._roster.silent  # without hosts that are back, or may not come back
         while number in awaited and number in self._launched:
-            await asyncio.sleep(RETURN_SECONDS)
+            await asyncio.sleep(END_LOOK_SECONDS)
             if await self.opinion(number) != "gone" or number not in awaited or number not in self._placed:
                 continue
             log.info("the process of host %d has ended: it is started again", number)

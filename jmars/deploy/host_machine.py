@@ -22,7 +22,7 @@ from jmars.storage import Arena
 from jmars.worker import ExecutionActor, Zygote
 from jmars.worker.store import StoreActor
 
-START_SECONDS = 20.0  # for which executors may not come up: less than a client waits for its connection
+EXECUTORS_SECONDS = 20.0  # for which executors may not come up: less than a client waits for its connection
 
 
 class HostMachine:
@@ -269,11 +269,11 @@ async def executors_ready(children: Children, are_ready: Callable[[], bool]) -> 
     ClusterStartError
         If processes cannot be forked, or GPUs do not become warm.
     """
-    end = asyncio.get_running_loop().time() + START_SECONDS
+    end = asyncio.get_running_loop().time() + EXECUTORS_SECONDS
     while not are_ready():
         if asyncio.get_running_loop().time() > end:
             why = children.trouble or "a GPU does not answer, see the log"
             raise ClusterStartError(
-                f"no worker processes after {START_SECONDS:g} s: {why}; close other programs, or take fewer workers"
+                f"no worker processes after {EXECUTORS_SECONDS:g} s: {why}; close other programs, or take fewer workers"
             )
         await asyncio.sleep(0.001)

@@ -60,8 +60,8 @@ from jmars.tensor.engine import NoComputeEngine, set_engine
 
 log = logging.getLogger("jmars.host")
 
-PATIENCE = 3.0  # seconds for a host to tell its memory
-END_SECONDS = 3.0  # for hosts to end by themselves
+INFO_SECONDS = 3.0  # for a host to tell its memory
+HOSTS_END_SECONDS = 3.0  # for hosts to end by themselves
 RETURN_SECONDS = 45.0  # for a silent host: the rest of its lease after it was given up, and the time to join
 
 
@@ -152,9 +152,9 @@ class HostsHead(ClusterHead):
                 self._elastic.close()
             self.ended.set()
             self.roster.tell_all("member", "end", "the cluster is closed")
-            await launches.end(END_SECONDS)
+            await launches.end(HOSTS_END_SECONDS)
             if batch is not None:
-                await batch.end(END_SECONDS)
+                await batch.end(HOSTS_END_SECONDS)
             self.roster.close()
             members.close()
             self._tickets.close()
@@ -272,7 +272,7 @@ class HostsHead(ClusterHead):
     async def info(self) -> dict[str, Any]:
         """Hosts, workers, memory; see Cluster.info."""
         plans = await self.scheduler.plans()
-        told = await self.roster.ask_all("member", "info", patience=PATIENCE)
+        told = await self.roster.ask_all("member", "info", patience=INFO_SECONDS)
         here, rows = memory.private_bytes(os.getpid()), self.hosts.rows
         total = summed([one["memory"] for one in told.values()]) if told else emptied(self._memory)
         self._memory = total
@@ -344,7 +344,7 @@ class HostsHead(ClusterHead):
         """Move operands that wait while a host has nothing to do; log memory, and jobs that do not move."""
         for shift in self.hosts.balance(time.monotonic()):
             log.info("%d operands go from host %d to host %d", shift.count, shift.source, shift.target)
-        told = await self.roster.ask_all("member", "look", self.scheduler.active, patience=PATIENCE)
+        told = await self.roster.ask_all("member", "look", self.scheduler.active, patience=INFO_SECONDS)
         self._told = told
         for number, one in told.items():
             self._links.measured(number, one["links"], one["transports"])

@@ -69,7 +69,7 @@ class InsideHead(HostsHead):
     async def start_hosts(self, launches: Any) -> None:
         """Start the hosts; for a probe within PROBE_SECONDS, with a way between two of them."""
         if not self.orders["probe"]:
-            await launches.start(START_SECONDS)
+            await launches.start(FOUND_SECONDS)
             return
         begun = time.monotonic()
         try:
@@ -138,10 +138,10 @@ class InsideHead(HostsHead):
 
 log = logging.getLogger("jmars.host")
 
-START_SECONDS = 60.0
-PATIENCE = 20.0  # seconds for workers that cannot take a host yet
+FOUND_SECONDS = 60.0
+WORKERS_SECONDS = 20.0  # for workers that cannot take a host yet
 LOOK_SECONDS = 1.0  # between two looks at the engine's workers
-LEASE = 8.0  # seconds of silence of the head, after which a host ends
+INSIDE_LEASE = 8.0  # seconds of silence of the head, after which a host ends
 TRIES = 5  # starts of hosts in a worker that fail one after the other
 LONG_LIFE = 30.0  # seconds; a host that lived shorter counts as a start that failed
 PAUSE = 1.0  # seconds before the next try
@@ -219,7 +219,7 @@ class InsideLaunches:
         self._left: set[str] = set()  # workers whose host was told to leave
         self._looking: asyncio.Task[None] | None = None
 
-    async def start(self, seconds: float = START_SECONDS, least: int = 1) -> None:
+    async def start(self, seconds: float = FOUND_SECONDS, least: int = 1) -> None:
         """Start a host in each worker, and look for other workers from now on.
 
         Parameters
@@ -234,7 +234,7 @@ class InsideLaunches:
         ClusterStartError
             If there is no worker, or fewer hosts come up than there must be.
         """
-        await self._look(min(seconds, PATIENCE))
+        await self._look(min(seconds, WORKERS_SECONDS))
         where = f"the {self._hosting.kind} cluster at {self._hosting.address}"
         if not self._berths:
             raise ClusterStartError(
@@ -370,7 +370,7 @@ class InsideLaunches:
             berth.cores,
             1,
             berth.spill,
-            LEASE,
+            INSIDE_LEASE,
         )
         self._lost[number] = asyncio.Event()
         launcher = InsideLauncher(self._cluster, berth, self._enrolment.authority.sign, identity)

@@ -35,7 +35,7 @@ from jmars.errors import ClusterStartError
 JOIN = ("-P", "-m", "jmars", "host", "--join", "-")  # arguments of Python on the host
 ANSWER_SECONDS = 60.0  # until a host's process answers; importing from a slow network disk takes long
 OPINION_SECONDS = 4.0  # for a second opinion: a host is suspect after 3 s and given up after 8
-END_SECONDS = 8.0  # for the end of a host's processes; a janitor takes up to 5
+JANITOR_SECONDS = 8.0  # for the end of a host's processes; a janitor takes up to 5
 _LOG_BYTES = 4_000
 
 
@@ -217,9 +217,11 @@ class Launched:
             await self.close()
             return False
         births = {pid: self._births[pid].started for pid in self.pids if pid in self._births}
-        program = f"{inspect.getsource(host_processes)}\ntell_end({births}, {patience}, {END_SECONDS - 2})\n"
+        program = f"{inspect.getsource(host_processes)}\ntell_end({births}, {patience}, {JANITOR_SECONDS - 2})\n"
         try:
-            data = await self._process.run([self._python, "-I", "-S", "-"], program.encode(), patience + END_SECONDS)
+            data = await self._process.run(
+                [self._python, "-I", "-S", "-"], program.encode(), patience + JANITOR_SECONDS
+            )
             return data is not None and data.endswith(b"ended\n")
         finally:
             await self.close()

@@ -24,7 +24,7 @@ from jmars.scheduler.membership import Change, HostBack, HostGone, HostSuspect, 
 
 log = logging.getLogger("jmars.host")
 
-LOOK_SECONDS = 0.5
+SILENCE_LOOK_SECONDS = 0.5
 SILENT = ("silent", "stopped", "busy")  # reasons of HostGone for which a host may be heard again
 
 
@@ -166,7 +166,7 @@ class Roster:
     async def watch(self) -> None:
         """Judge hosts by their silence, for ever."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(SILENCE_LOOK_SECONDS)
             try:
                 self._look()
             except Exception as error:  # a fault of ours at one host: the others are judged on
@@ -215,7 +215,7 @@ class Roster:
         while not channel.closed and not channel.up and self.now() < end:
             if await self.opinion(number) == "gone" and not channel.closed:
                 self._act(self.membership.end(channel.peer, self.now(), "its process has ended"))
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(SILENCE_LOOK_SECONDS)
 
     def now(self) -> float:
         """Seconds of the clock for beats of hosts and for tickets."""

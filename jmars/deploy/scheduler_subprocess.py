@@ -356,7 +356,7 @@ def _heard(asked: asyncio.Future[Any]) -> None:
         asked.exception()
 
 
-LOOK_SECONDS = 0.2  # between two looks whether a process has ended
+EXIT_LOOK_SECONDS = 0.2  # between two looks whether a process has ended
 HOLDER_PAUSE_SECONDS = 1.0  # before one is started again
 
 
@@ -417,7 +417,7 @@ class ShardHolders:
 
     async def _watch(self) -> None:
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(EXIT_LOOK_SECONDS)
             for name, process in list(self._processes.items()):
                 if process.poll() is None:
                     continue

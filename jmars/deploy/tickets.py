@@ -375,7 +375,7 @@ log = logging.getLogger("jmars.host")
 
 ENROLMENT = "enrolment"  # name of the actor
 VALID_SECONDS = 60.0
-ANSWER_SECONDS, ATTEMPTS = 8.0, 3  # for an answer, whose connection may break
+ENROLMENT_SECONDS, ATTEMPTS = 8.0, 3  # for an answer, whose connection may break
 NEW_TICKET = "start the host again, with a new ticket"
 
 
@@ -547,7 +547,7 @@ async def enrol(ticket: Ticket) -> Enrolled:
         channel = await dial_tls(ticket.head, enrolment_context(ticket.ca), name, VISITOR, made)
         attempt += 1
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(ENROLMENT_SECONDS):
                 answer = await channel.ask(ENROLMENT, "enrol", *ticket.identity, request, proof)
         except (TimeoutError, ClusterLostError) as error:  # the head answers the same request again
             if attempt == ATTEMPTS:

@@ -450,7 +450,7 @@ def no_room(what: str, lacking: int, capacity: int, pinned: int) -> MemoryLimitE
 
 
 RETRY = 0.25  # seconds after which a refused write is tried again
-PATIENCE = 3.0  # seconds for which the head of the queue waits for the disk alone
+DISK_SECONDS = 3.0  # for which the head of the queue waits for the disk alone
 
 
 @dataclass(eq=False)
@@ -503,7 +503,7 @@ class DiskBackoff:
 
     def __init__(self) -> None:
         self.error: StorageError | None = None  # of the last write; None after success
-        self.patience = PATIENCE
+        self.patience = DISK_SECONDS
         self._retry = 0.0  # time of the next try
         self._since = 0.0  # time since which the head of the queue waits for the disk alone; 0 otherwise
 

@@ -320,7 +320,7 @@ def _copies(job: str) -> str:
 
 STEP = 2**20  # bytes of the smallest change
 PIECE = 2**24  # bytes of the largest request
-PATIENCE = 5.0  # seconds between a refused request and the next one
+GAP_SECONDS = 5.0  # between a refused request and the next one
 
 
 class GraphRoom:
@@ -341,7 +341,7 @@ class GraphRoom:
         self.held = 0
         self._aside, self._quota, self._buffers = aside, quota, buffers
         self._asking: AllocationRequest | None = None  # for more
-        self._refused_at = -PATIENCE
+        self._refused_at = -GAP_SECONDS
 
     def update(self, taken: int) -> None:
         """The control process takes `taken` bytes; 0 while no job runs."""
@@ -353,7 +353,7 @@ class GraphRoom:
         if self.held == wanted:
             asking, self._asking = self._asking, None
             buffers.withdraw(lambda request: request is asking)
-        elif self._asking is None and buffers.disk.error is None and perf_counter() > self._refused_at + PATIENCE:
+        elif self._asking is None and buffers.disk.error is None and perf_counter() > self._refused_at + GAP_SECONDS:
             size = min(wanted - self.held, PIECE)  # chunks are spilled for it, some at a time
             self._asking = AllocationRequest((), None, self._granted, self._refused, GRAPHS, scratch=size, least=STEP)
             buffers.enqueue(self._asking)

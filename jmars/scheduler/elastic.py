@@ -18,7 +18,7 @@ from jmars.scheduler.places import Places
 from jmars.units import format_bytes
 
 WORTH = 5.0  # seconds of waiting work for each executor of a host, for which the host is worth its start
-PATIENCE = 30.0  # seconds for which fewer hosts must be enough, before hosts leave
+IDLE_SECONDS = 30.0  # for which fewer hosts must be enough, before hosts leave
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Elastic:
     1
     """
 
-    def __init__(self, least: int, most: int, patience: float = PATIENCE) -> None:
+    def __init__(self, least: int, most: int, patience: float = IDLE_SECONDS) -> None:
         self.least, self.most, self._patience = least, most, patience
         self._fewer_since: float | None = None
         self._enough = 0  # most hosts that were needed since then

@@ -19,7 +19,7 @@ from jmars.model.status import OperandState as S
 from jmars.plan import DriftReport, Observed, Plan, PlanGraph, Workers, drift, with_speed
 from jmars.plan.revision import DONE, READY, RUNNING, WAITS, replan
 
-LEAST_SECONDS = 0.5  # of work left, for which another plan is worth its making
+REPLAN_SECONDS = 0.5  # of work left, for which another plan is worth its making
 LOOK_SECONDS = 0.25  # between two looks
 MOST_PLANS = 8  # of one job
 _FREE = 1e15  # bytes a second between executors of one host: they share its memory
@@ -158,7 +158,7 @@ class PlanMonitor:
         seen = self.observed()
         costs = self._as_seen(seen)
         left = float(costs.cost.sum() - costs.cost[seen.operand].sum())
-        if left / len(self.workers) < LEAST_SECONDS:
+        if left / len(self.workers) < REPLAN_SECONDS:
             return None
         report = drift(costs, self.workers, seen)
         return report if report.off else None

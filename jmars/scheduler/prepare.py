@@ -64,7 +64,7 @@ from jmars.tensor.tensor_graph import TensorGraph
 REFINED = 2  # new plans of a structure with measured costs
 LEAST_SECONDS = 0.1  # of a run that is worth it
 TOLERANCE = 1.25  # how far a prediction may be off
-PATIENCE = 4.0  # a plan that is used again may take longer to make
+REUSE = 4.0  # times: a plan that is used again may take longer to make
 
 PHASES = ("compile", "rank", "place", "rows")  # tile and analyse, priorities, first workers, operand rows
 
@@ -150,7 +150,7 @@ class Prepared:
         rows = [row.get(number, -1) for number in self.numbers]
         places = {chunk: rows[place] if place >= 0 else -1 for chunk, place in self.places.items()}
         there = replace(machine, row_of=lambda name, index: places.get((name, index), -1))
-        ranked = rank_operands(self.compiled, self.settings, executors, there, PATIENCE, str, self.wanted, self.classes)
+        ranked = rank_operands(self.compiled, self.settings, executors, there, REUSE, str, self.wanted, self.classes)
         assign = self.plan.assign if ranked.assign is None else ranked.assign.astype(np.int16)
         planned = [] if ranked.assign is None or machine.rows is None else ranked.assign.tolist()
         return replace(

@@ -738,7 +738,7 @@ def _mixed(keys: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 log = logging.getLogger("jmars.scheduler")
 
-PATIENCE = 5.0  # seconds that the leader waits for an answer
+SHARD_SECONDS = 5.0  # that the leader waits for an answer
 
 _SIZE = struct.Struct("<Q")
 
@@ -778,7 +778,7 @@ class RemotePlace:
     def _connected(self) -> socket.socket:
         line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            line.settimeout(PATIENCE)
+            line.settimeout(SHARD_SECONDS)
             line.connect(self._path)
             _send(line, self._key)
             _receive(line)

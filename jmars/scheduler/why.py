@@ -39,7 +39,7 @@ LONG = 3.0  # times as long as such operands took before, from which on that is 
 GRACE = 0.5  # seconds for which a running operand may go on after a cancel
 AWAKE = 1.0  # seconds from which on it is told that a worker sleeps
 SLOW_DISK = 2.0  # seconds without a sign of the disk, from which on it is called slow
-MOST_REFUSED = 5  # programs that GPUs could not run, which are told one by one
+REFUSED_TOLD = 5  # programs that GPUs could not run, which are told one by one
 RECENT = 300.0  # seconds for which the end of a worker is told
 _DOWN = {  # what the system says of a process that does not run
     "stopped": "is stopped (by SIGSTOP)",
@@ -76,8 +76,8 @@ def why(job: JobStatus, host: HostStatus) -> Verdict:
         starting, workers or unknown; `text` is one sentence.
     """
     found = _stands(job, host)
-    told = "".join(f"; {one}" for one in job["refused"][:MOST_REFUSED])
-    more = len(job["refused"]) - MOST_REFUSED
+    told = "".join(f"; {one}" for one in job["refused"][:REFUSED_TOLD])
+    more = len(job["refused"]) - REFUSED_TOLD
     return found if not told else {**found, "text": found["text"] + told + (f"; and {more} more" if more > 0 else "")}
 
 
@@ -415,7 +415,7 @@ class WhyActor:
         }
 
 
-PATIENCE = 5.0  # seconds without movement after which the first word is said; each next one after twice as long
+STILL_SECONDS = 5.0  # without movement after which the first word is said; each next one after twice as long
 CALM = frozenset(
     {"runs", "preparing", "queued", "starting", "moves", "done", "cancelled"}
 )  # reasons that need nobody's help
@@ -440,7 +440,7 @@ class Watchdog:
     (({}, []), ({'job-1': 13}, []), ({}, ['job-1']))
     """
 
-    def __init__(self, patience: float = PATIENCE) -> None:
+    def __init__(self, patience: float = STILL_SECONDS) -> None:
         self.patience = patience
         self._seen: dict[str, _Seen] = {}
 

@@ -50,7 +50,7 @@ COPIED = 16 * 2**20  # bytes up to which an array is copied
 PARTS = 4 * COPIED  # bytes of the parts of a large array that are copied
 PENDING = -1  # checksum of an array that is not taken yet
 _SHARED = 2**16  # bytes from which equal arrays share a copy
-_BLOCK = 4 * 2**20  # bytes per step of the checksum
+_CHECKSUM_BYTES = 4 * 2**20  # bytes per step of the checksum
 _copies: WeakValueDictionary[tuple[Any, ...], np.ndarray[Any, Any]] = WeakValueDictionary()  # by content
 
 
@@ -190,7 +190,7 @@ def _checksum(array: np.ndarray[Any, Any]) -> int:
     """Compute xxh3, 128 bits, of the elements, some rows at a time to avoid a copy of the array."""
     found = xxhash.xxh3_128()
     for column in _fields(np.atleast_1d(array)):
-        rows = max(1, _BLOCK * len(column) // max(1, column.nbytes))
+        rows = max(1, _CHECKSUM_BYTES * len(column) // max(1, column.nbytes))
         for start in range(0, len(column), rows):
             part = np.ascontiguousarray(column[start : start + rows])
             found.update(part.reshape(-1).view(np.uint8).data)

@@ -385,8 +385,8 @@ def _part(place: Place, whole: Array) -> Array | None:
     return part if part is not None and np.may_share_memory(part, whole) else None
 
 
-BLOCK = 2**20  # bytes that are fetched at once
-PART = 1024  # elements that are made scalars at once: `any(x > 0)` often ends early
+FETCHED_BYTES = 2**20  # bytes that are fetched at once
+SCALARS_AT_ONCE = 1024  # elements that are made scalars at once: `any(x > 0)` often ends early
 
 
 class ElementLoop:
@@ -429,15 +429,15 @@ def elements(x: Tensor) -> Iterator[Any]:
 def _parts(x: Tensor) -> Iterator[Iterable[Any]]:
     """Parts of the elements; after a write a part for each element."""
     n, node = x.shape[0], x.data
-    at_once = max(1, BLOCK // max(1, x.itemsize))
+    at_once = max(1, FETCHED_BYTES // max(1, x.itemsize))
     if n > at_once:
         get_engine().execute([node])  # once, whatever number of blocks
     done = 0
     with _same_buffer(x) as buffer:
         while done < n and x.data is node:
             block = (x if n <= at_once else x[done : done + at_once]).fetch()
-            for start in range(0, len(block), PART):
-                loop = ElementLoop(list(block[start : start + PART]))
+            for start in range(0, len(block), SCALARS_AT_ONCE):
+                loop = ElementLoop(list(block[start : start + SCALARS_AT_ONCE]))
                 buffer.loops = (*buffer.loops, loop)
                 try:
                     yield loop

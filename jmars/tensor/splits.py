@@ -32,7 +32,7 @@ __all__ = [
     "without_slivers",
 ]
 
-SMALL = 2**20  # bytes of a chunk that is not cut
+UNCUT_BYTES = 2**20  # bytes of a chunk that is not cut
 SLIVER = 16  # a chunk this many times shorter than the longest of its axis is a sliver
 
 ChunkSize = Any  # int | None | tuple of (int | None | tuple of int), one per axis
@@ -331,7 +331,7 @@ def fitted_splits(chunks: Splits, itemsize: int, most_times: int = 1) -> Splits:
     """
     most, itemsize = [max(cut, default=0) for cut in chunks], max(itemsize, 8)
     size = math.prod(most) * itemsize
-    if size <= SMALL or size <= most_times * (room := chunk_bytes()):
+    if size <= UNCUT_BYTES or size <= most_times * (room := chunk_bytes()):
         return chunks
     found = list(chunks)
     for axis, length in enumerate(most):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.client.auto_persist import LARGEST, SHARE, repeats
+from jmars.client.auto_persist import CHUNK_SHARE, KEPT_SHARE, repeats
 from jmars.tensor.tensor_graph import LinkedGraph
 
 ROOM = 10**6
@@ -155,8 +155,8 @@ def test_what_would_be_written_to_disk_is_not_kept():
     x = mt.ones(10, chunk_size=1) + 1
     kept(x.sum())
     most = x.max()
-    assert repeats([most.data], (), 79 * SHARE) == ([], [x.data])
-    assert kept(x.min(), capacity=80 * SHARE) == [x.data]
+    assert repeats([most.data], (), 79 * KEPT_SHARE) == ([], [x.data])
+    assert kept(x.min(), capacity=80 * KEPT_SHARE) == [x.data]
 
 
 def test_all_that_is_kept_unasked_takes_no_more_than_its_part():
@@ -164,17 +164,17 @@ def test_all_that_is_kept_unasked_takes_no_more_than_its_part():
     for one in arrays:
         kept(one.sum())
     for one in arrays:
-        held |= {node.key for node in kept(one.max(), held=held, capacity=3 * 80 * SHARE)}
+        held |= {node.key for node in kept(one.max(), held=held, capacity=3 * 80 * KEPT_SHARE)}
     assert len(held) == 3
     del arrays[0], one
-    assert len(kept(arrays[-1].min(), held=held, capacity=3 * 80 * SHARE)) == 1
+    assert len(kept(arrays[-1].min(), held=held, capacity=3 * 80 * KEPT_SHARE)) == 1
 
 
 def test_a_chunk_that_is_much_of_the_memory_is_not_kept():
     x = mt.ones(10) + 1
     kept(x.sum())
-    assert kept(x.max(), capacity=80 * LARGEST - 1) == []
-    assert kept(x.min(), capacity=80 * LARGEST) == [x.data]
+    assert kept(x.max(), capacity=80 * CHUNK_SHARE - 1) == []
+    assert kept(x.min(), capacity=80 * CHUNK_SHARE) == [x.data]
 
 
 def test_what_is_computed_in_part_does_not_count():

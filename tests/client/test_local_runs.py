@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_info
 import jmars.tensor as mt
 from jmars.client import local_runs
 from jmars.client.auto_persist import SMALL
-from jmars.client.local_runs import NAMED
+from jmars.client.local_runs import NAMED_BYTES
 from jmars.config import config
 from jmars.errors import ArrayChangedError, ClusterLostError
 from jmars.kernels.group_run import GroupReport, run_steps
@@ -206,7 +206,7 @@ def test_a_large_array_that_was_changed_is_an_error(cluster):
 
 def test_a_part_that_is_large_and_computed_again_is_left_to_a_job_which_keeps_it(cluster):
     x = mt.random.default_rng(3).random(200_000)
-    assert x.nbytes > NAMED
+    assert x.nbytes > NAMED_BYTES
     first = here(cluster, x.sum())
     assert there(cluster, x.sum() + 0) == first
     assert cluster.retains(x.data)
@@ -215,7 +215,7 @@ def test_a_part_that_is_large_and_computed_again_is_left_to_a_job_which_keeps_it
 
 def test_a_value_of_up_to_a_mebibyte_is_kept_here_where_a_name_refers_to_it(cluster):
     x = mt.random.default_rng(3).random(20_000)
-    assert SMALL < x.nbytes <= NAMED
+    assert SMALL < x.nbytes <= NAMED_BYTES
     first = here(cluster, x.sum())
     assert here(cluster, x.sum() + 0) == first
     assert not cluster.retains(x.data)

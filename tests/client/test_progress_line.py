@@ -35,7 +35,7 @@ def terminal_of(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     """A terminal in the place of standard error; pytest puts its own there after the fixtures."""
     one = Terminal()
     monkeypatch.setattr(sys, "stderr", one)
-    monkeypatch.setattr(job, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(job, "LINE_SECONDS", 0.0)
     monkeypatch.setattr(job, "STEP_SECONDS", 0.0)
     return one
 
@@ -73,7 +73,7 @@ def test_a_wait_with_a_timeout_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 _PROGRAM = """
 import jmars, jmars.tensor as mt, time
 from jmars.client import job
-job.FIRST_SECONDS = 0.05
+job.LINE_SECONDS = 0.05
 def slow(block):
     time.sleep(0.3)
     return block

@@ -7,7 +7,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.client import Cluster
-from jmars.tensor.small_parts import BLOCK
+from jmars.tensor.small_parts import FETCHED_BYTES
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_elements_are_those_of_numpy(cluster, dtype):
 
 
 def test_more_than_a_block_is_fetched_in_blocks(cluster, jobs):
-    n = 2 * BLOCK // 8 + 3
+    n = 2 * FETCHED_BYTES // 8 + 3
     seen = [v for v in mt.arange(n, chunk_size=10**5) + 1 if v % 10**5 == 0]
     assert seen == list(range(10**5, n + 1, 10**5))
     assert jobs() <= 4  # the tensor, and its blocks

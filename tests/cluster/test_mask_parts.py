@@ -12,7 +12,7 @@ from jmars.tensor.ops import getitem
 @pytest.fixture
 def arrays(cluster, monkeypatch):
     """Two arrays as NumPy's and as tensors of a single chunk, and a mask of their rows."""
-    monkeypatch.setattr(getitem, "PART", 2)
+    monkeypatch.setattr(getitem, "MASK_PART_ELEMENTS", 2)
     rng = np.random.default_rng(0)
     a, b = rng.random(23), rng.random((23, 2))
     return a, b, a > 0.4, mt.asarray(a), mt.asarray(b), mt.asarray(a) > 0.4

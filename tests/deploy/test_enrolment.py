@@ -180,7 +180,7 @@ def test_a_head_that_never_answers_is_an_error(monkeypatch):
     over = asyncio.Event()  # an event of the call's own would go with its task, which the loop reports as a fault
     never.is_remote = True
     monkeypatch.setattr(EnrolmentActor, "enrol", never)
-    monkeypatch.setattr("jmars.deploy.tickets.ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr("jmars.deploy.tickets.ENROLMENT_SECONDS", 0.1)
 
     async def test():
         async with head_and_ticket() as (_head, ticket):

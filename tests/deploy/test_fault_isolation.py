@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jmars.deploy.fault_isolation import MOST, FaultIsolation
+from jmars.deploy.fault_isolation import MOST_FAULTS, FaultIsolation
 
 
 def context(error: Exception | None = None, message: str = "a timer failed") -> dict[str, Any]:
@@ -30,9 +30,9 @@ def test_faults_without_end_give_the_process_up() -> None:
     broken: list[str] = []
     ended: list[str] = []
     isolation = FaultIsolation(broken.append, ended.append)
-    for _ in range(MOST):
+    for _ in range(MOST_FAULTS):
         isolation.handle(context(KeyError(7)))
-    assert len(broken) == MOST - 1 and "KeyError: 7" in ended[0] and "please report that" in ended[0]
+    assert len(broken) == MOST_FAULTS - 1 and "KeyError: 7" in ended[0] and "please report that" in ended[0]
 
 
 def test_a_fault_while_jobs_are_ended_gives_the_process_up() -> None:

@@ -29,7 +29,7 @@ class _Launched:
 
 
 def test_a_host_told_to_end_while_its_place_is_asked_is_not_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_launches, "RETURN_SECONDS", 0.0)
+    monkeypatch.setattr(host_launches, "END_LOOK_SECONDS", 0.0)
     launches = HostLaunches.__new__(HostLaunches)
     launches._roster = SimpleNamespace(silent={2})  # type: ignore[assignment]
     launches._placed, launches._returning = {2: {}}, {}

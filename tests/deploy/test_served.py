@@ -22,7 +22,7 @@ def host(forked, **besides):
 
 
 def test_executors_that_cannot_be_forked_are_an_error_with_the_reason(monkeypatch):
-    monkeypatch.setattr(host_machine, "START_SECONDS", 0.01)
+    monkeypatch.setattr(host_machine, "EXECUTORS_SECONDS", 0.01)
     with pytest.raises(ClusterStartError, match="out of processes"):
         asyncio.run(ClientHost(host(1), SimpleNamespace(is_kernel=False)).ready())
 

@@ -1,6 +1,6 @@
 """What graphs take in the control process: held against the memory for chunks, and given up as the last thing."""
 
-from jmars.memory.host_memory import PATIENCE, PIECE, STEP
+from jmars.memory.host_memory import GAP_SECONDS, PIECE, STEP
 from jmars.model.messages import Refused
 from jmars.model.status import GRAPHS
 from tests.worker.steps_host import Host, in_loop, program, table
@@ -91,7 +91,7 @@ def test_what_it_finds_no_room_for_it_asks_for_again_some_seconds_later():
         assert not one.execution.memory.buffers.queue and held(one) == STEP // 2
         take(one, 6 * STEP)
         assert not one.execution.memory.buffers.queue, "that would stop all others once more"
-        one.execution.memory.graph_room._refused_at -= PATIENCE
+        one.execution.memory.graph_room._refused_at -= GAP_SECONDS
         one.arena.free(pinned)
         take(one, 6 * STEP)
         assert held(one) == 6 * STEP

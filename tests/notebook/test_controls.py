@@ -254,7 +254,7 @@ def test_a_bar_comes_late_and_is_gone_at_the_end(monkeypatch) -> None:
     done.set()
     assert wait_with_bar(done, None, dict) and made == []  # a small job has no bar
     assert not wait_with_bar(threading.Event(), 0.0, dict) and made == []
-    monkeypatch.setattr(notebook_views, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(notebook_views, "VIEW_SECONDS", 0.0)
     monkeypatch.setattr(controls, "STEP_SECONDS", 0.0)
     again = threading.Event()
 

@@ -75,7 +75,7 @@ def test_any_bit_generator_of_numpys(kind):
     same(Generator(getattr(np.random, kind)(5)).random((400, 400), chunk_size=(400, 33)), large)
 
 
-LARGE = (450, 300)  # little more than `SMALL`
+LARGE = (450, 300)  # little more than `CELL_ELEMENTS`
 CUTS = [(450, 300), (170, 90), (33, 300)]
 
 

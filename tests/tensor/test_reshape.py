@@ -31,7 +31,7 @@ def test_any_shape_to_any_shape(data):
     array = numbered(before)
     x = data.draw(cut(array))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "SMALL", data.draw(st.sampled_from([1, 10, 2**16])))
+        patch.setattr(module, "GROWN_ELEMENTS", data.draw(st.sampled_from([1, 10, 2**16])))
         same(x.reshape(after), array.reshape(after))
         same(x.reshape(*after, order="F"), array.reshape(*after, order="F"))
         same(np.ravel(x), array.ravel())
@@ -58,7 +58,7 @@ def test_axes_beside_keep_their_cut():
 
 
 def test_chunks_stay_near_to_their_size(monkeypatch):
-    monkeypatch.setattr(module, "SMALL", 1)
+    monkeypatch.setattr(module, "GROWN_ELEMENTS", 1)
     x = mt.ones((1000, 1000), chunk_size=100)
     for shape in [(-1,), (10, -1), (500, 40, 50), (8, 125, 8, 125)]:
         assert max(math.prod(map(max, x.reshape(shape).chunks)), 1) <= 10_000

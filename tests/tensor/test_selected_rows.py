@@ -14,7 +14,7 @@ DTYPES = ["f8", "u1", "c16", "U3", "M8[s]", "i4,f8"]
 @pytest.fixture(autouse=True, scope="module")
 def small_blocks():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "FEW", 3)
+        patch.setattr(module, "MASK_ELEMENTS", 3)
         patch.setattr(module, "BLOCK", 8)
         yield
 

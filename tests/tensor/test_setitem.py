@@ -211,7 +211,7 @@ def test_text_of_any_length_is_written(dtype, index, value):
 @given(st.data())
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_reads_between_writes_have_numpys_values(monkeypatch, data):
-    monkeypatch.setattr(setitem_module, "FEW", data.draw(st.sampled_from([1, 4])))
+    monkeypatch.setattr(setitem_module, "FEW_SHARE", data.draw(st.sampled_from([1, 4])))
     monkeypatch.setattr(setitem_module, "MAX_SKIPPED_WRITES", data.draw(st.integers(1, 4)))
     a = np.arange(30.0).reshape(6, 5)
     x = mt.asarray(a, chunk_size=data.draw(st.integers(1, 6)))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from jmars.client.plans.planned_run import PlannedRun
 
 LEAST = 0.05  # least share of time, peak or spill that is reported
-_SECONDS, _BYTES = 0.02, 2**20  # gains below these are no gains, whatever their share
+_GAIN_SECONDS, _GAIN_BYTES = 0.02, 2**20  # gains below these are no gains, whatever their share
 _MOST = 4  # pieces of advice
 _FACTORS = (2.0, 0.5, 4.0, 0.25)  # of the chunk size
 
@@ -115,11 +115,11 @@ def _gains(other: PlannedRun, plan: PlannedRun) -> tuple[list[str], float]:
     spares = plan.spilled - other.spilled
     more = other.makespan > plan.makespan * 1.02 or other.spilled > plan.spilled * 1.02
     found = []
-    if faster > max(_SECONDS, LEAST * plan.makespan):
+    if faster > max(_GAIN_SECONDS, LEAST * plan.makespan):
         found.append(f"{percent(other.makespan, plan.makespan)} time ({format_seconds(other.makespan)})")
-    if leaner > max(_BYTES, LEAST * peak_of(plan)) and not more:
+    if leaner > max(_GAIN_BYTES, LEAST * peak_of(plan)) and not more:
         found.append(f"{percent(peak_of(other), peak_of(plan))} peak")
-    if spares > max(_BYTES, LEAST * plan.spilled) and not more:
+    if spares > max(_GAIN_BYTES, LEAST * plan.spilled) and not more:
         found.append(f"{percent(other.spilled, plan.spilled)} spilled")
     share = faster / plan.makespan if len(found) == 1 and faster > 0 and "time" in found[0] else 1.0
     return ([*found, f"peak {format_bytes(peak_of(other))}"] if found else []), share
@@ -155,7 +155,7 @@ def _round(size: int) -> int:
     return max(1, round(size / unit)) * unit
 
 
-SECONDS = 10.0
+IMPROVE_SECONDS = 10.0
 _TRIES = 1_000_000  # the seconds end the search
 _MOVES = ("move", "swap", "reorder")
 
@@ -163,7 +163,7 @@ _MOVES = ("move", "swap", "reorder")
 class Improvable:
     """Base class of `PlannedRun`."""
 
-    def improve(self: Any, seconds: float = SECONDS, *, seed: int = 0) -> PlannedRun:
+    def improve(self: Any, seconds: float = IMPROVE_SECONDS, *, seed: int = 0) -> PlannedRun:
         """Search for a plan with a shorter simulated run; returns the best plan found.
 
         Parameters

@@ -31,7 +31,7 @@ _DRAWS = 8
 _MOODS: tuple[tuple[float | None, float], ...] = ((1.0, 1.0), (None, 1.0), (0.0, 1.0), (1.0, 2.0), (None, 2.0))
 _LEAST_OFF = 0.1
 _LOADED = 1.0  # sigma of the logarithm of costs where other programs take the processors
-_SECONDS = 0.2  # in which runs without windows are simulated; one is always
+_SIMULATED_SECONDS = 0.2  # in which runs without windows are simulated; one is always
 _OPERANDS = 20_000  # that all runs with windows together have, about 0.2 s
 _SLOW = 2000  # operands from which a policy that places while it runs takes too long to be drawn
 _LARGE = 20_000  # operands from which windows take too long to simulate, and the graph's own memory counts
@@ -118,7 +118,7 @@ def _of_simulations(
         )
         low, high = corrected.peak
         peaks = [np.array([low]), np.array([high + OPERAND_BYTES * graph.n * (graph.n > _LARGE)])]
-    until = time.perf_counter() + _SECONDS
+    until = time.perf_counter() + _SIMULATED_SECONDS
     for seed in range(1, _DRAWS + 1) if planned.follow is None or graph.n <= _SLOW else ():
         peaks.append(planned.run(graph, workers, noise=spread, seed=seed).peak)
         if time.perf_counter() > until:

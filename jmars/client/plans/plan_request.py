@@ -298,10 +298,10 @@ _RULES: dict[type[Operand], Rule] = {
 
 
 BUDGET = 2.0  # seconds of this thread for all trials
-SECONDS = 10e-6  # to compile an operand, as long as none was measured
+COMPILE_SECONDS = 10e-6  # to compile an operand, as long as none was measured
 TRIALS, LESS = 8, 0.8  # number of trials, and largest ratio of successive chunk sizes
 SMALLEST = 4096  # bytes of the largest chunk
-NAMED = 3  # arrays that are named at most
+MOST_NAMED = 3  # arrays that are named at most
 
 
 def suggest_chunk_sizes(
@@ -324,9 +324,9 @@ def suggest_chunk_sizes(
     if not found:
         return error.proposed
     cuts = list(dict.fromkeys(f"chunk_size={_cut(one)} for {_named(one)}" for one in found))
-    more = f" and others of {format_bytes(_bytes(found[NAMED]))}" if len(cuts) > NAMED else ""
+    more = f" and others of {format_bytes(_bytes(found[MOST_NAMED]))}" if len(cuts) > MOST_NAMED else ""
     first = " before the first unknown length" if request.unfolds else ""
-    return f"use {' and '.join(cuts[:NAMED])}{more}: then every operand{first} fits; or {error.more}"
+    return f"use {' and '.join(cuts[:MOST_NAMED])}{more}: then every operand{first} fits; or {error.more}"
 
 
 def fitting_chunks(request: PlanRequest, need: int, room: int, budget: float, apart: bool = False) -> list[TensorData]:
@@ -344,7 +344,7 @@ def fitting_chunks(request: PlanRequest, need: int, room: int, budget: float, ap
     apart
         Whether workers share no memory, so that operands that gather hold whole inputs.
     """
-    begun, each = time.thread_time(), SECONDS
+    begun, each = time.thread_time(), COMPILE_SECONDS
     size = largest_source(request.data, request.held)
     for _ in range(TRIALS):
         size = int(size * min(LESS, SPARE * room / need))

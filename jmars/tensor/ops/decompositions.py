@@ -71,7 +71,7 @@ Array = np.ndarray[Any, Any]
 QRResult = namedtuple("QRResult", "Q R")
 SVDResult = namedtuple("SVDResult", "U S Vh")
 TILE_BYTES = 2**20  # rows of a tall block that are decomposed together: they fit a core's cache
-WIDEST = 256  # columns of a block in tiles: wider panels are not slow, and tiles multiply Q once more
+PANEL_COLUMNS = 256  # columns of a block in tiles: wider panels are not slow, and tiles multiply Q once more
 EighResult = namedtuple("EighResult", "eigenvalues eigenvectors")
 EigResult = namedtuple("EigResult", "eigenvalues eigenvectors")
 SlogdetResult = namedtuple("SlogdetResult", "sign logabsdet")
@@ -192,7 +192,7 @@ def _tile_height(block: Array) -> int:
     """Rows of a tile; 0 where the block is decomposed whole."""
     (m, n) = block.shape
     height = max(TILE_BYTES // max(1, n * block.itemsize), 4 * n)
-    return height if n <= WIDEST and m >= 4 * height else 0
+    return height if n <= PANEL_COLUMNS and m >= 4 * height else 0
 
 
 def _r_alone(block: Array) -> Any:

@@ -63,7 +63,7 @@ __all__ = [
     "real",
 ]
 
-MANY = 4  # times the chunks of each input: beyond that the other inputs are rechunked
+RECHUNK_TIMES = 4  # times the chunks of each input: beyond that the other inputs are rechunked
 WIDENED = 2  # times the default size, up to which chunks of wider elements stay as they are: float32 to float64
 _COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
 
@@ -314,7 +314,7 @@ def _common_splits(shape: tuple[int, ...], inputs: Sequence[TensorData], splits:
             found.append(agreed_splits(cuts) if cuts else (length,))
     alike = [data.chunks for data in inputs if data.shape == shape and not data.has_unknown_lengths]
     finest = max(alike, key=_count, default=None)
-    return tuple(found) if finest is None or _count(found) <= MANY * _count(finest) else finest
+    return tuple(found) if finest is None or _count(found) <= RECHUNK_TIMES * _count(finest) else finest
 
 
 def _count(splits: Sequence[Sequence[Any]]) -> int:

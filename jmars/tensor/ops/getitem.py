@@ -443,7 +443,7 @@ def _diagonal(x: Tensor, offset: int, axis1: int, axis2: int) -> Tensor:
     return Tensor(slice_tensor(flat, [*[slice(None)] * (x.ndim - 2), slice(start, stop, columns + 1)]).data)
 
 
-PART = 2**20  # elements of a mask that are worth an operand of their own
+MASK_PART_ELEMENTS = 2**20  # elements of a mask that are worth an operand of their own
 MASK_DEPTH = 4  # operations of a mask that are compared to find equal masks
 
 
@@ -516,7 +516,7 @@ def _parts(cut: Splits) -> tuple[Any, ...]:
     if engine is None or len(cut[0]) > 1 or not is_known(cut):
         return cut[0]
     rows = int(cut[0][0])
-    parts = min(engine.limits()[1], math.prod(int(n) for (n,) in cut) // PART, rows)
+    parts = min(engine.limits()[1], math.prod(int(n) for (n,) in cut) // MASK_PART_ELEMENTS, rows)
     return evenly(rows, -(-rows // parts)) if parts > 1 else cut[0]
 
 
@@ -692,7 +692,7 @@ def select_by_mask_at(x: Tensor, mask: Tensor, axis: int, first: int) -> Tensor:
 
 BLOCK = 2**16  # elements of a block
 DENSE = 0.9  # share of selected elements from which `x[mask]` is the faster
-FEW = 2**13  # elements of a mask up to which `x[mask]` costs less than one call more
+MASK_ELEMENTS = 2**13  # elements of a mask up to which `x[mask]` costs less than one call more
 
 
 def selected_rows(x: Array, mask: Array, out: Array | None = None) -> Array:
@@ -724,7 +724,8 @@ def selected_rows(x: Array, mask: Array, out: Array | None = None) -> Array:
     if out is not None and count != len(out):
         raise ValueError(f"the mask selects {count} rows, and there is room for {len(out)}")
     dense = x.ndim == 1 and count > DENSE * mask.size
-    if mask.ndim > 1 or mask.size <= FEW or dense or not x.flags.c_contiguous:  # `take` copies strided blocks whole
+    strided = not x.flags.c_contiguous  # `take` copies strided blocks whole
+    if mask.ndim > 1 or mask.size <= MASK_ELEMENTS or dense or strided:
         found = np.ascontiguousarray(x[mask])
         if out is not None:
             np.copyto(out, found)

@@ -1,7 +1,7 @@
 """Lazy `numpy.random.Generator`: a seed gives the same arrays for all chunk sizes and numbers of workers.
 
-A `Generator` wraps a NumPy generator. Arrays of at most `SMALL` elements, and doubles of a PCG64 of any number, equal
-NumPy's. Any other array has a separate stream, with a seed drawn from the wrapped generator.
+A `Generator` wraps a NumPy generator. Arrays of at most `CELL_ELEMENTS` elements, and doubles of a PCG64 of any number,
+equal NumPy's. Any other array has a separate stream, with a seed drawn from the wrapped generator.
 
 With tensors as parameters, the parameters are rechunked along cell borders, since cells are drawn as a whole
 (random_streams.py), and the draws are rechunked to the requested chunks afterwards.
@@ -33,8 +33,8 @@ from jmars.tensor.ops.constants import shape_of
 from jmars.tensor.ops.indexing import take_by_tensor, take_positions
 from jmars.tensor.ops.random_draws import Doubles, Draws, box_index, cell_generators
 from jmars.tensor.ops.random_streams import (
+    CELL_ELEMENTS,
     DISTRIBUTIONS,
-    SMALL,
     VECTORS,
     Cells,
     Drawer,
@@ -198,7 +198,7 @@ class Generator:
             drawn = call("reshape", self._shuffled(call("ravel", whole), 0), whole.shape)
         else:
             axis = np.lib.array_utils.normalize_axis_index(axis, whole.ndim)
-            if math.prod(whole.shape) <= SMALL:
+            if math.prod(whole.shape) <= CELL_ELEMENTS:
                 line = np.arange(whole.shape[axis]).reshape([-1 if i == axis else 1 for i in range(whole.ndim)])
                 order: Any = self._numpy.permuted(np.broadcast_to(line, whole.shape), axis=axis)
             else:
@@ -221,7 +221,7 @@ class Generator:
         mean, cov = (np.asarray(one.fetch() if isinstance(one, Tensor) else one) for one in (mean, cov))
         batch = () if size is None else shape_of(size)
         more: Any = {"method": method} if self._drawer is self._numpy else {}
-        if math.prod(batch) * mean.size <= SMALL:
+        if math.prod(batch) * mean.size <= CELL_ELEMENTS:
             value = self._drawer.multivariate_normal(mean, cov, batch, check_valid, tol, **more)
             return as_tensor(value, chunk_size=chunk_size, chunks=chunks)
         probe: Any = np.random.default_rng(0)
@@ -274,7 +274,7 @@ class Generator:
         shape = own if size is None else shape_of(size)
         if not _broadcasts(own, shape):
             raise ValueError(f"Output size {shape} is not compatible with broadcast dimensions of inputs {own}.")
-        if math.prod(shape) <= SMALL and not any(isinstance(one, Tensor) for one in given):
+        if math.prod(shape) <= CELL_ELEMENTS and not any(isinstance(one, Tensor) for one in given):
             drawn = self._draw(name, tuple(map(plain_argument, given)), shape, dtype, -1, None)
             return as_tensor(drawn, chunk_size=chunk_size, chunks=chunks)
         kinds = [np.ones(1, one.dtype) if isinstance(one, Tensor) else np.asarray(one) for one in given]
@@ -313,7 +313,7 @@ class Generator:
         count = math.prod(shape)
         with _lock:
             stream = reserve_doubles(self._numpy, count) if self._drawer is self._numpy else None
-            if stream is None and count > SMALL:
+            if stream is None and count > CELL_ELEMENTS:
                 stream = Stream.fresh(self._numpy)
         if stream is None:
             return self._draw("uniform" if bounds else "random", bounds, size, _F8, chunk_size, chunks, label=name)
@@ -331,7 +331,7 @@ class Generator:
         shape = (*batch, *probe.shape[probe.ndim - vector :])
         splits = decide_splits(shape, check_dtype(probe.dtype), chunk_size, chunks)
         with _lock:
-            stream = Stream.of(self._drawer) if math.prod(shape) <= SMALL else None
+            stream = Stream.of(self._drawer) if math.prod(shape) <= CELL_ELEMENTS else None
             if stream is None:
                 stream = Stream.fresh(self._numpy)
             else:  # this generator advances as NumPy's does: at once if shared, else before the next draw
@@ -346,7 +346,7 @@ class Generator:
 
     def _permutation(self, n: int, first: int, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
         """First elements of a random permutation of range(n)."""
-        if n <= SMALL:
+        if n <= CELL_ELEMENTS:
             return as_tensor(self._drawer.permutation(n)[:first], chunk_size=chunk_size, chunks=chunks)
         splits = decide_splits((first,), _I8, chunk_size, chunks)
         return _tensor(Permutation(n, Stream.fresh(self._numpy), splits), (first,), _I8, splits)
@@ -354,7 +354,7 @@ class Generator:
     def _shuffled(self, x: Tensor, axis: int, by_rows: bool = False) -> Tensor:
         """Shuffles a tensor along an axis; as in NumPy, rows and numbers use different algorithms."""
         n = x.shape[axis]
-        if n <= SMALL:
+        if n <= CELL_ELEMENTS:
             order = np.arange(n)[:, None] if by_rows else np.arange(n)
             self._drawer.shuffle(order)
             return take_positions(x, order.reshape(-1), axis)
@@ -366,7 +366,7 @@ class Generator:
         count = math.prod(shape)
         if count > n:
             raise ValueError("Cannot take a larger sample than population when replace is False")
-        if chances is None and count > SMALL:
+        if chances is None and count > CELL_ELEMENTS:
             splits = decide_splits(shape, _I8, *cut)
             ordered: Tensor = call("reshape", self._permutation(n, count, None, None), shape).rechunk(chunks=splits)
             return ordered
@@ -384,7 +384,7 @@ def _small_draw(generator: Generator, name: str, size: Any, args: tuple[Any, ...
     except AwayError:
         return NotImplemented
     sizes = [one.size for one in (*given, *options.values()) if isinstance(one, np.ndarray)]
-    most = min(SMALL, SmallValues.limit // 16)
+    most = min(CELL_ELEMENTS, SmallValues.limit // 16)
     if math.prod(sizes, start=1 if size is None else math.prod(shape_of(size))) > most:
         return NotImplemented
     found = getattr(generator._drawer, name)(*given, **options)

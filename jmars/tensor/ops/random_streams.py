@@ -41,8 +41,8 @@ from jmars.tensor.tensor import Tensor
 
 __all__ = [
     "CELL",
+    "CELL_ELEMENTS",
     "DISTRIBUTIONS",
-    "SMALL",
     "VECTORS",
     "Box",
     "Cell",
@@ -269,7 +269,7 @@ def _draw_choice(drawer: Drawer, options: Any, cumulated: Array | None, shape: t
     return picked if isinstance(options, int) else np.asarray(options[picked])
 
 
-SMALL = 1 << 17  # elements of an array that is a single cell, drawn by the user's generator itself
+CELL_ELEMENTS = 1 << 17  # elements of an array that is a single cell, drawn by the user's generator itself
 CELL = 1 << 12  # elements of a cell of a larger array (measured: 2^11 costs a sixth more, 2^13 twice the thin slabs)
 
 Box = tuple[tuple[int, int], ...]  # (begin, end) on each axis
@@ -306,7 +306,7 @@ class Cells(NamedTuple):
         """Chooses cells for an array whose last `vector` axes are drawn together."""
         whole = tuple(shape)
         own, room = len(whole) - vector, CELL // max(1, math.prod(whole[len(whole) - vector :]))
-        if math.prod(whole) <= SMALL:
+        if math.prod(whole) <= CELL_ELEMENTS:
             return cls(whole, tuple(max(n, 1) for n in whole))
         sides = [1] * own
         while grown := [i for i, side in enumerate(sides) if side < whole[i]]:

@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
-FEW = 64  # a slice of an array with at most one of so many elements has few
+FEW_SHARE = 64  # a slice of an array with at most one of so many elements has few
 MAX_SKIPPED_WRITES = 64  # writes beside a slice that the slice skips, to read the array before them
 
 
@@ -208,7 +208,7 @@ class SetSlice(Operand):
         Larger slices are read after the writes, so that the arrays before need not be kept.
         """
         asked = [_positions(entry, n) for entry, n in zip(index, output.shape)]
-        if math.prod(map(len, asked)) * FEW > math.prod(output.shape):
+        if math.prod(map(len, asked)) * FEW_SHARE > math.prod(output.shape):
             return None
         op, before = self, None
         for _ in range(MAX_SKIPPED_WRITES):

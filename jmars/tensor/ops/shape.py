@@ -331,7 +331,8 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Tensor, ...]:
     return tuple(broadcast_to(x, shape) for x in tensors)
 
 
-SMALL = 2**16  # elements; chunks may grow to this size to keep rows whole
+GROWN_ELEMENTS = 2**16  # elements; chunks may grow to this size to keep rows whole
+STACK_BYTES = 2**16  # of a stack of single chunks that becomes a single chunk, too
 Group = tuple[tuple[int, ...], tuple[int, ...]]  # lengths of the old axes and of the new axes
 
 
@@ -377,7 +378,7 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
         groups = _axis_groups(x.shape, whole)
         cuts = _group_splits(x.chunks, groups)
         sizes = [math.prod(map(max, cut)) for cut in cuts]  # elements of a chunk along each group
-        limit = max(math.prod(sizes), min(chunk_bytes() // x.itemsize, SMALL))
+        limit = max(math.prod(sizes), min(chunk_bytes() // x.itemsize, GROWN_ELEMENTS))
         limits = [limit * size // math.prod(sizes) for size in sizes]
         cuts = [cut if _is_contiguous(cut) else _run_splits(cut, n) for cut, n in zip(cuts, limits)]
         runs = rechunk(x, chunks=tuple(lengths for cut in cuts for lengths in cut))
@@ -677,7 +678,7 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
     axis = normal_axis(axis, parts[0].ndim + 1)
     joined = concatenate([expand_dims(x, axis) for x in parts], axis, dtype=dtype, casting=casting)
     single = all(len(cut) == 1 for x in parts for cut in x.chunks)
-    if single and is_known(joined.chunks) and joined.nbytes <= SMALL:
+    if single and is_known(joined.chunks) and joined.nbytes <= STACK_BYTES:
         joined = Tensor(rechunked(joined.data, tuple((n,) for n in joined.shape)))
     return write_out(joined, "stack", out, casting)  # type: ignore[no-any-return]
 

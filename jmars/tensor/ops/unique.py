@@ -45,7 +45,7 @@ __all__ = [
 
 Array = np.ndarray[Any, Any]
 _BYTES = np.dtype(np.uint8)
-WIDEST = 4  # entries of a table for each element: a table of bytes, half as large as elements of 8 bytes
+TABLE_TIMES = 4  # entries of a table for each element: a table of bytes, half as large as elements of 8 bytes
 SAMPLED = 2**18  # elements of a long array, for the number of distinct ones
 BLOCK = 2**16  # elements marked at once, in the cache
 
@@ -428,7 +428,7 @@ def _distinct_numbers(line: Array, equal_nan: bool) -> Array:
     if line.dtype.kind in "iu":
         low, high = line.min(), line.max()
         width = int(high) - int(low) + 1
-        if width <= WIDEST * line.size:
+        if width <= TABLE_TIMES * line.size:
             unsigned = np.dtype(f"u{line.itemsize}")  # differences wrap, and are right
             start, table = np.asarray(low).view(unsigned), np.zeros(width, bool)
             for at in range(0, line.size, BLOCK):

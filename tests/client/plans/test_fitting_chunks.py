@@ -119,7 +119,7 @@ def test_what_would_take_longer_than_there_is_time_is_not_begun(monkeypatch):
     assert fitting_chunks(request, need, need // 5, math.inf)
     compiled = []
     monkeypatch.setattr(PlanRequest, "compiled", lambda *args: compiled.append(args))
-    monkeypatch.setattr(module, "SECONDS", 1.0)  # each operand, and there are more than two
+    monkeypatch.setattr(module, "COMPILE_SECONDS", 1.0)  # each operand, and there are more than two
     assert fitting_chunks(request, need, need // 5, budget=2.0) == [] and not compiled
 
 
