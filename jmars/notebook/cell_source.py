@@ -276,7 +276,8 @@ def errors_at_once() -> Iterator[None]:
         if not computed.depth and "raise" not in np.geterr().values():
             computed.journal.clear()
             return found
-        risky = [one for one in tensors_in([found]) if _may_raise(one.data, checked)]
+        lazy = [one for one in tensors_in([found]) if one._place.memory is None]  # others have their values
+        risky = [one for one in lazy if _may_raise(one.data, checked)]
         if risky:
             computed(risky)
         return found

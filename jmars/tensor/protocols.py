@@ -171,7 +171,7 @@ _NEVER_SMALL = frozenset(
     fromfile fromfunction fromiter fromregex fromstring genfromtxt lib load loadtxt ma.MaskedArray ma.apply_over_axes
     ma.frombuffer ma.fromfunction ma.harden_mask ma.masked_array ma.mr_ ma.ndenumerate ma.put ma.putmask
     ma.set_fill_value ma.soften_mask may_share_memory memmap method.at
-    method.values ndarray ndenumerate ndindex nditer piecewise place polynomial put put_along_axis putmask random save
+    method.values ndarray ndenumerate ndindex nditer place polynomial put put_along_axis putmask random save
     savetxt savez savez_compressed shares_memory testing vectorize""".split()  # noqa: SIM905
 )
 

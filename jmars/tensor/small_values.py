@@ -23,6 +23,7 @@ import numpy as np
 
 from jmars.config import config
 from jmars.tensor.buffers import Buffer, SmallValues, layout_of, small_layout, strides_in_order
+from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.operand import warn_user
 from jmars.tensor.protocols import set_layout_hook, set_small_hook
 from jmars.tensor.small_parts import AwayError, here, repeated, rows
@@ -53,11 +54,12 @@ def _compute(
     """The result of a call that stays here; NotImplemented for a call that makes a node."""
     out, options = None, kwargs
     try:
-        given = list(map(_masked_here, args)) if (is_masked := name[:3] == "ma.") else [here(one) for one in args]
+        is_masked = name[:3] == "ma."
+        take = _masked_here if is_masked else here if name != "piecewise" else _called_here
+        given = [take(one) for one in args]
         if kwargs:
             if "chunk_size" in kwargs or "chunks" in kwargs or kwargs.get("like") is not None:
                 return NotImplemented
-            take = _masked_here if is_masked else here
             options = {key: take(one) for key, one in kwargs.items() if key != "out" or one is None}
             out = kwargs.get("out")
             if is_masked and out is not None:
@@ -106,6 +108,14 @@ def _masked_here(value: Any) -> Any:
             raise AwayError
         return found
     return kind(map(_masked_here, value)) if kind is list or kind is tuple else here(value)
+
+
+def _called_here(value: Any) -> Any:
+    """NumPy's value of an argument, or a function of the user, which gets tensors; raises AwayError as `here`."""
+    kind = value.__class__
+    if callable(value) and not isinstance(value, type | Tensor):
+        return lambda x, *args, **kwargs: as_values(value(_tensor(x), *args, **kwargs))
+    return kind(map(_called_here, value)) if kind is list or kind is tuple else here(value)
 
 
 def _compute_into(out: Any, theirs: Callable[..., Any], given: list[Any], options: dict[str, Any]) -> Any:

@@ -85,6 +85,13 @@ PROGRAMS = {  # each leaves its values in `r`; F, U, G, R and L are arrays of th
         "x = np.zeros(4, 'i4, U3')\nx['f0'] = [1, 2, 1, 3]\ny = x[x['f0'] == 1]\ny['f0'] = 9\n"
         "z = x[np.array([3, 0])]\nx[1:3]['f1'] = 'abc'\nr = x, y, z"
     ),
+    "functions by conditions": (
+        "x = np.arange(-3., 4.)\nseen = []\n"
+        "def f(v, k):\n    seen.append(v.size)\n    v += k\n    return np.sqrt(v) * v.max()\n"
+        "y = np.piecewise(x, [x < -1, x > 9, x > 0], [lambda v, k: -v, f, f, 7], 2)\ny[0] = 5\nr = x, y, seen"
+    ),
+    "a function that warns": "x = np.array([0., 1.])\nr = [np.piecewise(x, [x < 1], [lambda v: 1 / v, 0])]",
+    "a function that raises": "x = np.ones(3)\ndef f(v): raise ValueError(v.sum())\nnp.piecewise(x, x > 0, [f, 0])",
     "a draw into an array": "x = np.zeros(3)\ny = np.random.default_rng(0).random(None, float, x)\nr = x, y",
 }
 
@@ -251,6 +258,14 @@ def test_large_results_of_masked_arrays_make_nodes(engine):
     with small_values():
         m = mt.ma.array(mt.ones(2000), mask=False)
         assert (m[:, None] + m).data._place._memory is None and mt.ma.outer(m, m).data._place._memory is None
+
+
+def test_functions_by_conditions_make_no_node(engine, monkeypatch):
+    with small_values():
+        x = mt.arange(-3.0, 4.0)
+        monkeypatch.setattr("jmars.tensor.operand.TensorData", None)
+        found = mt.piecewise(x, [x < 0, x >= 0], [lambda v: -v, lambda v: v**2])
+        assert found.tolist() == [3, 2, 1, 0, 1, 4, 9]
 
 
 def test_text_that_grows_makes_a_node(engine):
