@@ -29,7 +29,7 @@ def ran(notebook):
         ("np.random.default_rng(-1)", "ValueError: expected non-negative integer"),
         ("np.random.default_rng(3).integers(5, 2, 3)", "ValueError: low >= high"),
         ("np.ma.array([1, 2, 3], mask=[1, 0])", "MaskError: Mask and data not compatible"),
-        ("np.ma.mask_rows(np.ma.array([1]))", "NotImplementedError: mask_rows works for 2D arrays only"),
+        ("np.ma.mask_rows(np.ma.array([1]))", "NotImplementedError: mask_rowcols works for 2D arrays only."),
         ("np.nonexistent(3)", "AttributeError: module 'numpy' has no attribute 'nonexistent'"),
         ("np.linalg.nonexistent", "AttributeError: module 'numpy.linalg' has no attribute 'nonexistent'"),
         ("np.float_", "AttributeError: `np.float_` was removed in the NumPy 2.0 release. Use `np.float64` instead."),
