@@ -176,7 +176,10 @@ class UserArrays:
         tensors: list[Tensor] = []
         for one in found:
             writes = self._writes_of(one)
-            tensors += [one.tensor] if writes is None else [w.value for w in writes if isinstance(w.value, Tensor)]
+            if writes is not None:
+                tensors += [w.value for w in writes if isinstance(w.value, Tensor)]
+            elif not one.tensor.state().place.buffer.is_held:
+                tensors.append(one.tensor)
         return tensors
 
     def _writes_of(self, one: _Entered) -> list[_Write] | None:

@@ -6,7 +6,9 @@ view derives the buffer's next node. Whether a reshape is a view depends on stri
 attributes `base`, `strides` and `flags` tell the same.
 
 The buffer of a small value in a cell has its elements in this process, as `memory` (small_values.py). NumPy reads and
-writes the memory, and a node is made of the memory when the graph needs one. A write after that copies the memory.
+writes the memory, and a node is made of the memory when the graph needs one. A write after that copies the memory. So
+has, for its parts, the buffer of a larger array to which a loop writes known values part by part (small_parts.py); a
+write after a node was made makes a node there.
 """
 
 from __future__ import annotations
@@ -23,12 +25,12 @@ import numpy as np
 from jmars.model.collector import free_in_child
 from jmars.model.record import record
 from jmars.tensor.from_array import FromArray
-from jmars.tensor.operand import TensorData, new_data
+from jmars.tensor.operand import Splits, TensorData, new_data
 from jmars.tensor.splits import decide_splits
 
 if TYPE_CHECKING:
     from jmars.tensor.ma.handle import MaskedTensor
-    from jmars.tensor.small_parts import ElementLoop
+    from jmars.tensor.small_parts import ElementLoop, KnownWrites
     from jmars.tensor.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
@@ -58,7 +60,7 @@ class _SmallValues(threading.local):
     tensor: ClassVar[type[Tensor]]  # set by tensor.py
     masked: ClassVar[type[MaskedTensor] | None] = None  # set by ma, which is imported where it is used
     index_step: ClassVar[staticmethod[[tuple[Any, ...]], ViewStep]]  # of tensor.py
-    _living: ClassVar[dict[int, weakref.ref[Buffer]]] = {}
+    _living: ClassVar[dict[int, weakref.ref[Any]]] = {}
 
     def __init__(self) -> None:
         self._working = 0  # number of functions that work in this thread
@@ -91,15 +93,15 @@ class _SmallValues(threading.local):
         return self.limit if self.bytes <= MOST else min(self.limit, COUNTED - 1)
 
     @classmethod
-    def keep(cls, buffer: Buffer, nbytes: int) -> None:
-        """Count the bytes of a buffer as long as the buffer lives."""
-        key = id(buffer)
+    def keep(cls, owner: Buffer | Array, nbytes: int) -> None:
+        """Count the bytes of a buffer, or of held memory, as long as it lives."""
+        key = id(owner)
 
         def forget(_: object) -> None:
             del cls._living[key]
             cls.bytes -= nbytes
 
-        cls._living[key] = weakref.ref(buffer, forget)
+        cls._living[key] = weakref.ref(owner, forget)
         cls.bytes += nbytes
 
 
@@ -159,13 +161,18 @@ class Buffer:
         Number of single elements that were read or written: small_parts.py.
     loops
         Loops over elements that run now; a write drops the elements that they have read ahead.
+    known_writes
+        Writes of known values since a moment at which all elements were known; None where none are followed.
+    is_held
+        Whether the memory is that of a large array.
     writer, reader
         Of a loop of `np.nditer`, else None: `writer` writes what the loop has written, before each read; `reader` gives
         the loop the elements that other code has written, after each write.
     """
 
-    __slots__ = ("__weakref__", "_first", "_handles", "_memory", "_node", "_strides", "is_array", "is_owned", "loops",
-                 "outside", "reader", "touched", "version", "writeable", "writer")  # fmt: skip
+    __slots__ = ("__weakref__", "_first", "_handles", "_memory", "_node", "_splits", "_strides", "is_array",
+                 "is_held", "is_owned", "known_writes", "loops", "outside", "reader", "touched", "version", "writeable",
+                 "writer")  # fmt: skip
 
     journal: ClassVar[list[tuple[Buffer, TensorData]] | None] = None
 
@@ -178,6 +185,9 @@ class Buffer:
         self.writeable = self.is_owned = True
         self.loops: tuple[ElementLoop, ...] = ()
         self.outside: Array | None = None
+        self.known_writes: KnownWrites | None = None
+        self.is_held = False
+        self._splits: Splits | None = None  # of the node of held memory
         self.writer: Callable[[], None] | None = None
         self.reader: Callable[[], None] | None = None
         # Living owner and views by id, once there are views; the handle of which the first view was made.
@@ -193,6 +203,7 @@ class Buffer:
         made.version, made.touched, made.writeable, made.is_owned = 0, 0, True, True
         made.loops, made.writer, made.reader, made._handles, made._first = (), None, None, None, None
         made.outside = None
+        made.known_writes, made.is_held, made._splits = None, False, None
         if memory.nbytes >= COUNTED:
             SmallValues.keep(made, memory.nbytes)
         return made
@@ -223,7 +234,8 @@ class Buffer:
                 node, memory = self._node, self._memory
                 if node is None:
                     assert memory is not None
-                    splits = decide_splits(memory.shape, memory.dtype)
+                    splits = self._splits if self.is_held else None
+                    splits = splits or decide_splits(memory.shape, memory.dtype)
                     node = self._node = new_data(FromArray(array=memory), memory.shape, memory.dtype, splits)
         return node
 
@@ -242,7 +254,7 @@ class Buffer:
             if op.checksum is not None or op.array.nbytes > SmallValues.limit:
                 return None
             if op.array.shape == node.shape and op.array.dtype == node.dtype:
-                memory = _in_order(op.array, self._strides)
+                memory = in_order(op.array, self._strides)
                 if memory is not None:
                     memory.flags.writeable = False
                 self._memory = memory
@@ -260,6 +272,9 @@ class Buffer:
         if memory is None:
             return None
         if self._node is not None:
+            if self.is_held:  # the next copy counts again
+                self.restore(self._node)
+                return None
             copy = _copied(memory)
             if copy.strides != memory.strides:
                 self._strides = _OF_MEMORY
@@ -268,6 +283,13 @@ class Buffer:
         memory.flags.writeable = True
         self._note_write()
         return memory
+
+    def hold(self, memory: Array) -> None:
+        """Take memory with the current value of a large array; strides are the buffer's."""
+        memory.flags.writeable = False
+        SmallValues.keep(memory, memory.nbytes)
+        self._splits = self.node.chunks
+        self._node, self._memory, self.is_held = None, memory, True
 
     def lock(self) -> None:
         """End a write to the memory."""
@@ -298,7 +320,9 @@ class Buffer:
         _ = self.strides  # of the memory
         if Buffer.journal is not None:
             Buffer.journal.append((self, self.node))
-        self._node, self._memory = node, None
+        if self.known_writes is not None and not self.known_writes.is_pending:
+            self.known_writes = None  # another write
+        self._node, self._memory, self.is_held = node, None, False
         self._note_write()
         if self.reader is not None:
             self.reader()
@@ -306,7 +330,7 @@ class Buffer:
     def restore(self, node: TensorData) -> None:
         """Keep the same value as a new node."""
         _ = self.strides
-        self._node, self._memory = node, None
+        self._node, self._memory, self.is_held = node, None, False
 
     def take_back(self, node: TensorData) -> None:
         """Take back writes."""
@@ -458,9 +482,9 @@ class View:
         return _part(self.step, whole)
 
     def _array_of_node(self) -> Array | None:
-        if self.copies_parts or self.permuted:
-            return None
         node, op = self.node, self.node.op
+        if self.copies_parts or len(node.shape) > 1 and self.permuted:
+            return None
         if op.__class__ is not FromArray or op.checksum is not None or op.array.nbytes > SmallValues.limit:
             return None
         if op.array.shape != node.shape or op.array.dtype != node.dtype or not op.array.flags.c_contiguous:
@@ -638,7 +662,7 @@ def unresolved(place: Place) -> list[TensorData]:
     return [node for node in nodes if node.has_unknown_lengths and not node.resolve_lengths()]
 
 
-def _in_order(array: Array, strides: tuple[int, ...] | None) -> Array | None:
+def in_order(array: Array, strides: tuple[int, ...] | None) -> Array | None:
     """The array itself, or a copy with other strides (None: in C order); None for strides with large gaps."""
     if strides is None:
         return np.ascontiguousarray(array).reshape(array.shape)

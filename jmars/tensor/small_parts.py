@@ -21,15 +21,19 @@ import warnings
 import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
 from types import EllipsisType, NoneType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jmars.tensor.buffers import COUNTED, Buffer, Place, SmallValues, View
+from jmars.kernels.expression import CONSTANT, Expression
+from jmars.tensor.buffers import COUNTED, MOST, Buffer, Place, SmallValues, View, ViewStep, in_order
 from jmars.tensor.engine import can_compute, current_engine, get_engine
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import TensorData, new_data, warn_user
+from jmars.tensor.splits import chunk_bytes
 
 if TYPE_CHECKING:
     from jmars.tensor.tensor import Tensor
@@ -73,7 +77,7 @@ def here(value: Any) -> Any:
     place = getattr(value, "_place", None)
     if place.__class__ is Buffer or place.__class__ is View:  # of a tensor
         memory = place.memory
-        if memory is not None:
+        if memory is not None and (memory.nbytes <= SmallValues.limit or not place.buffer.is_held):
             return memory if memory.ndim or place.is_array else memory[()]
     elif kind is range or kind is type and issubclass(value, _TYPES):
         return value
@@ -143,16 +147,19 @@ def write_small_part(x: Tensor, index: Any, value: Any) -> bool:
         NumPy's.
     """
     place = x._place
-    if not SmallValues.limit or place.memory is None or not place.writeable:
+    if not SmallValues.limit or not place.writeable:
         return False
     try:
         index, value = here(index), here(value)
     except AwayError:
         return False
-    if value.__class__ is not np.ndarray or value.dtype != place.memory.dtype:
-        index, value = _apart(index, place.memory), _apart(value, place.memory)  # a write that warns is repeated
     with SmallValues.writing:
+        memory = place.memory
+        if memory is not None and (value.__class__ is not np.ndarray or value.dtype != memory.dtype):
+            index, value = _apart(index, memory), _apart(value, memory)  # a write that warns is repeated
         memory = place.unlock()
+        if memory is None and KnownWrites.follow(place, index, value):
+            memory = place.unlock()
         if memory is None:
             return False
         try:
@@ -235,10 +242,136 @@ def write_small_operation(function: Any, x: Tensor, other: Any) -> bool:
         return False
     with SmallValues.writing:
         memory = place.unlock()
+        if memory is None and KnownWrites.follow(place, ..., value):
+            memory = place.unlock()
         if memory is not None:
             memory[...] = value
             place.lock()
     return memory is not None
+
+
+WRITES = 16  # writes of known values to a large array, after which its memory is held here
+HELD = 2**26  # bytes of the largest such array
+
+
+@dataclass
+class KnownWrites:
+    """The writes of known values to an array, from a moment on at which all elements were known.
+
+    `out[t] = 0.5 * out[t - 1]` in a loop would make nodes in each turn, where `out` is an array of constants or of the
+    user that is not small. When the loop reads a small part, or after some writes, the elements are held in this
+    process, within a limit. Until then the writes make nodes: an array with written borders stays one of constants.
+    """
+
+    start: TensorData  # the value at that moment
+    version: int  # of the buffer after the last of the writes
+    writes: list[tuple[list[ViewStep], Any, Any]]  # steps from the buffer, so that no write refers to the buffer
+    is_pending: bool = False  # while the last write is done
+
+    @classmethod
+    def follow(cls, place: Place, index: Any, value: Any) -> bool:
+        """Note a write that follows and makes a node; True if it goes to memory, since the elements are held now."""
+        buffer = place.buffer
+        known = cls._current(buffer)
+        if known is None:
+            node = buffer.node
+            if buffer.writer or buffer.reader or _nbytes(node) > _room() or not _has_known_elements(node):
+                return False
+            known = buffer.known_writes = cls(node, buffer.version, [])
+        elif len(known.writes) == WRITES:
+            return known._hold(buffer)
+        steps: list[ViewStep] = []
+        while isinstance(place, View):
+            steps, place = [place.step, *steps], place.parent
+        known.writes.append((steps, *deepcopy((index, value))))
+        known.is_pending = True
+        return False
+
+    def settle(self, buffer: Buffer) -> None:
+        """Note that the last write is done, or raised an error, or had nothing to write."""
+        if not self.is_pending:
+            return
+        self.is_pending = False
+        if buffer.version == self.version:
+            self.writes.pop()
+        elif buffer.version == self.version + 1:
+            self.version += 1
+        else:
+            buffer.known_writes = None
+
+    @classmethod
+    def holds(cls, part: Tensor, buffer: Buffer) -> bool:
+        """Hold the elements of an array of which a loop reads a small part; whether they are held now."""
+        if not SmallValues.limit or part.data.has_unknown_lengths or part.nbytes > SmallValues.limit:
+            return False
+        known = cls._current(buffer)
+        return known is not None and known._hold(buffer)
+
+    @staticmethod
+    def _current(buffer: Buffer) -> KnownWrites | None:
+        """The writes to a buffer if no other write came between."""
+        known = buffer.known_writes
+        if known is not None:
+            known.settle(buffer)
+        if known is not None and buffer.version != known.version:
+            buffer.known_writes = None
+        return buffer.known_writes
+
+    def _hold(self, buffer: Buffer) -> bool:
+        buffer.known_writes = None
+        memory = self._memory(buffer) if _nbytes(self.start) <= _room() else None
+        if memory is not None:
+            buffer.hold(memory)
+        return memory is not None
+
+    def _memory(self, buffer: Buffer) -> Array | None:
+        """The elements after all writes; None where that is not known."""
+        node, op = self.start, self.start.op
+        if isinstance(op, FromArray):
+            op.check()
+            whole = in_order(op.array, buffer.strides)
+            whole = whole.copy("K") if whole is not None and np.may_share_memory(whole, op.array) else whole
+        else:
+            whole = in_order(np.full(node.shape, constant_of(node), node.dtype), buffer.strides)
+        if whole is None:
+            return None
+        for steps, index, value in self.writes:
+            part = whole
+            for step in steps:
+                part = step.layout(part)
+            if not np.may_share_memory(part, whole):
+                return None
+            try:
+                part[index] = value
+            except (Warning, TypeError, ValueError):  # which the nodes give where they are computed
+                return None
+        return whole
+
+
+def _room() -> int:
+    """Bytes of the largest array that may be held now."""
+    return min(HELD, 2 * chunk_bytes(), MOST // 2 - SmallValues.bytes)
+
+
+def _nbytes(node: TensorData) -> int:
+    return math.prod(node.shape) * node.dtype.itemsize
+
+
+def _has_known_elements(node: TensorData) -> bool:
+    """Whether a node is an array of this process or one of equal constants."""
+    if node.op.annotation is not None or node.has_unknown_lengths or node.dtype.names is not None:
+        return False
+    if isinstance(node.op, FromArray):
+        return bool(node.op.array.shape == node.shape and node.op.array.dtype == node.dtype)
+    return constant_of(node) is not None
+
+
+def constant_of(node: TensorData) -> Any:
+    """The value of all elements of a node of constants; None for other nodes."""
+    expression = getattr(node.op, "expression", None)
+    if not isinstance(expression, Expression) or len(expression.nodes) != 1 or expression.nodes[0].op != CONSTANT:
+        return None
+    return expression.nodes[0].value
 
 
 def repeated(first: Warning, function: Any, *args: Any, **kwargs: Any) -> Any:

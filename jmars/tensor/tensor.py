@@ -18,6 +18,7 @@ import numbers
 import operator
 from abc import ABCMeta
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, SupportsIndex, cast
 
 import numpy as np
@@ -43,6 +44,7 @@ from jmars.tensor.methods import TensorMethods
 from jmars.tensor.operand import SourceLine, Splits, TensorData, cast_dtype, check_dtype, new_data
 from jmars.tensor.protocols import FUNCTIONS, call, call_override, calls_method, find, reference_to, unsupported
 from jmars.tensor.small_parts import (
+    KnownWrites,
     elements,
     read_element,
     rows,
@@ -114,7 +116,8 @@ def _in_place(name: str) -> Operator:
                 "inplace matrix multiplication requires the first operand to have at least one and the second at least "
                 "two dimensions."
             )
-        return call(name, self, other, out=self)
+        with self._settled():
+            return call(name, self, other, out=self)
 
     return method
 
@@ -412,6 +415,9 @@ class Tensor(TensorMethods, TensorOperators):
         if not self._place.is_array and has_parts and _is_int_or_slice(index):
             return self._of_scalar()[index]
         part = cast(Tensor, call("method.getitem", self, index))
+        buffer = self._place.buffer
+        if buffer.known_writes is not None and KnownWrites.holds(part, buffer):
+            return self[index]
         if not part.data.shape and not part.dtype.isnative and _is_scalar(part, index):
             return call("method.astype", part, part.dtype.newbyteorder("="))  # as NumPy's scalars
         if isinstance(self._place, View) and self._place.copies_parts:
@@ -443,8 +449,25 @@ class Tensor(TensorMethods, TensorOperators):
         if not self._place.is_array and isinstance(index, int | np.integer):  # a record's field by its number
             index = self.dtype.names[index]  # type: ignore[index]  # checked above
         with SmallValues.writing:  # also while a write makes a node of the node before
-            if not write_small_part(self, index, value) and not write_element(self, index, value):
-                self._write_part(index, value)
+            if write_small_part(self, index, value):
+                return
+            with self._settled():
+                if not write_element(self, index, value):
+                    self._write_part(index, value)
+
+    @contextmanager
+    def _settled(self) -> Iterator[None]:
+        """Within the block, a write is done that the buffer may have noted."""
+        buffer = self._place.buffer
+        known = buffer.known_writes
+        if known is None or not known.is_pending:
+            yield
+            return
+        with SmallValues.writing:
+            try:
+                yield
+            finally:
+                known.settle(buffer)
 
     def _write_part(self, index: Any, value: Any) -> None:
         self._check_writeable()

@@ -282,6 +282,18 @@ def test_large_arrays_are_written_too(notebook, monkeypatch):
     assert notebook["row"].tolist() == [16, 17, 18, 19, 20, 21]
 
 
+def test_a_loop_writes_to_parts_of_a_large_array(notebook):
+    notebook("import numpy as np\na = np.zeros((2000, 400))\nv = a[30]")
+    notebook("%%jmars\nfor t in range(1, 40): a[t] = a[t - 1] * 0.5 + 1\ntotal = a.sum()")
+    expected = np.zeros((2000, 400))
+    for t in range(1, 40):
+        expected[t] = expected[t - 1] * 0.5 + 1
+    assert np.array_equal(notebook["a"], expected) and np.array_equal(notebook["v"], expected[30])
+    notebook("%%jmars\na[0] = 7\nfor t in range(1, 40): a[t] = a[t - 1] + v[0]\na[1, 0] = -1")
+    np.testing.assert_allclose(notebook["a"][39, 0], 10 * (7 + 30 * expected[30, 0]))  # the row of v grows
+    assert notebook.run("%%jmars\nfor t in range(1, 40): a[t] = a[t - 1] * 0\n1 / 0").error and notebook["a"][2, 0] > 7
+
+
 def test_an_empty_array_that_a_cell_reads_may_be_written_afterwards(notebook):
     notebook("import numpy as np\na = np.zeros(2)[1:1]")
     notebook("%%jmars\nb = np.isinf(a)")

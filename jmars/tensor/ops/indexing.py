@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.kernels.program import Call, ChunkType, Program, single
-from jmars.tensor.buffers import Buffer
+from jmars.tensor.buffers import Buffer, SmallValues
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
@@ -38,6 +38,7 @@ from jmars.tensor.ops.chunks import (
     part_step,
     rechunked,
 )
+from jmars.tensor.small_parts import constant_of
 from jmars.tensor.splits import chunk_bytes, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_graph import Dynamic, TensorGraph, fragment, new_group, placeholders
@@ -122,10 +123,21 @@ def slice_tensor(x: Tensor, index: Sequence[Basic]) -> Tensor:
             chunks.append(tuple(part.taken for part in parts))
     kept = tuple(entry if isinstance(entry, int | None) else (entry.start, entry.stop, entry.step) for entry in index)
     shape = tuple(map(sum, chunks))
-    leaf = None
+    leaf, nbytes = None, math.prod(shape) * x.dtype.itemsize
     if isinstance(x.data.op, FromArray):
-        leaf = x.data.op.part(tuple(index), math.prod(shape) * x.dtype.itemsize)
+        leaf = x.data.op.part(tuple(index), nbytes)
+    if leaf is None and nbytes <= SmallValues.chosen and x.data.op.annotation is None:
+        leaf = _known_part(x.data, index, shape)
     return Tensor(new_data(leaf or Slice(kept, inputs=(x.data,)), shape, x.dtype, tuple(chunks)))
+
+
+def _known_part(node: TensorData, index: Sequence[Basic], shape: tuple[int, ...]) -> FromArray | None:
+    """In a cell, a small part of an array of this process without other writers, or of constants."""
+    if isinstance(op := node.op, FromArray):
+        has_elements = op.checksum is None and op.array.shape == node.shape and op.array.dtype == node.dtype
+        return FromArray(array=np.array(op.array[tuple(index)], order="C")) if has_elements else None
+    value = constant_of(node)
+    return None if value is None else FromArray(array=np.full(shape, value, node.dtype))
 
 
 def _is_whole(entry: int | slice, n: int) -> bool:
