@@ -250,8 +250,8 @@ def write_small_operation(function: Any, x: Tensor, other: Any) -> bool:
     return memory is not None
 
 
-WRITES = 16  # writes of known values to a large array, after which its memory is held here
-HELD = 2**26  # bytes of the largest such array
+NOTED_WRITES = 16  # writes of known values to a large array, after which its memory is held here
+HELD_BYTES = 2**26  # bytes of the largest such array
 
 
 @dataclass
@@ -278,7 +278,7 @@ class KnownWrites:
             if buffer.writer or buffer.reader or _nbytes(node) > _room() or not _has_known_elements(node):
                 return False
             known = buffer.known_writes = cls(node, buffer.version, [])
-        elif len(known.writes) == WRITES:
+        elif len(known.writes) == NOTED_WRITES:
             return known._hold(buffer)
         steps: list[ViewStep] = []
         while isinstance(place, View):
@@ -350,7 +350,7 @@ class KnownWrites:
 
 def _room() -> int:
     """Bytes of the largest array that may be held now."""
-    return min(HELD, 2 * chunk_bytes(), MOST // 2 - SmallValues.bytes)
+    return min(HELD_BYTES, 2 * chunk_bytes(), MOST // 2 - SmallValues.bytes)
 
 
 def _nbytes(node: TensorData) -> int:

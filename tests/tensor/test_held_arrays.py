@@ -55,7 +55,7 @@ def outcome(text, numpy, user):
 
 @pytest.mark.parametrize("seed", range(60))
 def test_random_programs_leave_what_numpy_leaves(a_cell, monkeypatch, seed):
-    monkeypatch.setattr(small_parts, "HELD", random.Random(seed).choice([10**6, 10**6, 1]))
+    monkeypatch.setattr(small_parts, "HELD_BYTES", random.Random(seed).choice([10**6, 10**6, 1]))
     draw = random.Random(seed)
     text = [f"{name} = {draw.choice(MADE)}" for name in "ab"]
     for _ in range(30):
@@ -107,7 +107,7 @@ def test_a_node_of_held_memory_keeps_its_value(a_cell):
     assert total == 950 and out.sum() == 1450 and chunks == ((4, 4, 4, 4, 4), (4, 1))
 
 
-@pytest.mark.parametrize("name", ["HELD", "MOST"])
+@pytest.mark.parametrize("name", ["HELD_BYTES", "MOST"])
 def test_arrays_that_do_not_fit_stay_lazy(a_cell, monkeypatch, name):
     monkeypatch.setattr(small_parts, name, 100)
     out = mt.zeros((20, 5))
