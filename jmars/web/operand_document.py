@@ -612,6 +612,7 @@ STAYING = {  # functions of those modules that do not travel
         "local_slice overlaps part_step shuffle split_pieces view_slice",
         "create": "_kind_of_range _moment _offer_datetime_function _ticks arange_datetimes",
         "getitem": "_meaning selected_rows",
+        "indexing": "_known_part",
         "quantiles": "_by_sorting _quantile_block candidate_ranges count_ranges expected_nbytes find_quantiles "
         "interpolate_pairs quantiles reduced_axes_last sample weighted_quantiles",
         "reduction": "apply_initial apply_where divide_by_count element_count is_mask moment warn_where",
