@@ -26,7 +26,7 @@ COMMANDS = {  # by name: module, function of the other arguments that gives the 
     "slurm": ("jmars.deploy.batch", "main"),
     "operand": ("jmars.deploy.operand_runner", "main"),
     "entry": ("jmars.deploy.far_host", "entry"),
-    "replay": ("jmars.notebook.replay_command", "main"),
+    "replay": ("jmars.notebook.replay", "main"),
 }
 PROCESSES: dict[tuple[str, ...], str] = {
     ("host",): "jmars.deploy.host",

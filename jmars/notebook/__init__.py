@@ -20,16 +20,12 @@ How a run is shown:
 
 - view.py           names and types of the view's data
 - operand_table.py  operands by state, in boxes that can be drawn
-- marks.py          the squares in an opened box of a large graph
 - tab_states.py     memory over time
 - run_state.py      folds events to the view's data
 - sampler.py        sends frames, at most ten a second
 - widget.py         the live view as a widget
 - static_view.py    the picture in the saved notebook
-- replay_data.py    a saved run as moments, moves and keyframes
-- replay_page.py    a saved run as an HTML page
 - replay.py         saved runs in a notebook: `jmars.replay`
-- replay_command.py  tells of saved runs: `python -m jmars replay`
 - display.py        chooses widget, text or no output
 - controls.py       shows clusters and jobs in plain cells
 - server/           the extension of the Jupyter server

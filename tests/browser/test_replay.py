@@ -13,9 +13,7 @@ import pytest
 from playwright.sync_api import Page
 
 import jmars
-from jmars.notebook.replay import REPLAY_TYPE
-from jmars.notebook.replay_data import replay_data
-from jmars.notebook.replay_page import replay_page
+from jmars.notebook.replay import REPLAY_TYPE, replay_data, replay_page
 from jmars.reports.saved_run import save_run
 from tests.browser.axe import add_axe, check
 from tests.browser.look import on_each_tab, open_view, picture_at

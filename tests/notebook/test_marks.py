@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jmars.model.status import OperandState as S
-from jmars.notebook.marks import Marks, notable
+from jmars.notebook.operand_table import Marks, notable
 from jmars.notebook.view import MAX_DRAWN, MAX_MARKS
 
 

@@ -17,8 +17,7 @@ import jmars
 from jmars.__main__ import run
 from jmars.errors import JmarsError
 from jmars.notebook import replay as replays
-from jmars.notebook.replay import REPLAY_TYPE
-from jmars.notebook.replay_data import replay_data
+from jmars.notebook.replay import REPLAY_TYPE, replay_data
 from jmars.notebook.run_state import RunState
 from jmars.reports.saved_run import save_run
 from tests.browser.simulated import simulate

@@ -1,4 +1,4 @@
-// Replay data, which jmars/notebook/replay_data.py makes: unpacks it, and folds it to the picture at any moment. Operands
+// Replay data, which jmars/notebook/replay.py makes: unpacks it, and folds it to the picture at any moment. Operands
 // move as replay_table.ts says; the other parts come from the newest keyframe before the moment.
 import { fromJson } from './bytes';
 import { plural } from './format';

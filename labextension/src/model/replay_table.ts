@@ -1,4 +1,4 @@
-// The operands of a stage while a replay moves them: as jmars/notebook/operand_table.py and marks.py have them.
+// The operands of a stage while a replay moves them: as jmars/notebook/operand_table.py and operand_table.py have them.
 import { DONE, N_STATES } from './states';
 import { Picture } from './view';
 
@@ -149,7 +149,7 @@ export class Table {
   }
 }
 
-/** Marks of boxes as jmars/notebook/marks.py has them: operands by box, and the place of each mark's first one. */
+/** Marks of boxes as jmars/notebook/operand_table.py has them: operands by box, and the place of each mark's first one. */
 function layOut(box: Numbers, counts: number[]): { order: Uint32Array; begin: Uint32Array } {
   const sizes = new Uint32Array(counts.length);
   box.forEach(row => (sizes[row] += 1));

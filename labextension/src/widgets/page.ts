@@ -1,4 +1,4 @@
-// The entry of a page with a replay, which jmars/notebook/replay_page.py writes: no network, no kernel.
+// The entry of a page with a replay, which jmars/notebook/replay.py writes: no network, no kernel.
 import { showReplay } from '../draw/replayed';
 
 const dark = window.matchMedia('(prefers-color-scheme: dark)');
