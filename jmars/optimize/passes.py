@@ -43,8 +43,7 @@ from jmars.optimize.fuse_groups import FusedGraph, is_result, rebuilt
 from jmars.optimize.priority import ORDERS, ranks
 from jmars.optimize.regions import FusionLimits, fuse_chains, fuse_colors, fuse_regions
 from jmars.optimize.rematerialise import Rematerialised, rematerialise
-from jmars.optimize.shifted_slices import cut_slices, push_down_rechunks
-from jmars.optimize.slice_pushdown import push_down_slices
+from jmars.optimize.slices import cut_slices, push_down_rechunks, push_down_slices
 from jmars.optimize.tensor_fusion import fuse_tensors
 from jmars.switches import TASK_DEFAULTS, checked
 from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, GraphLayer

@@ -153,7 +153,7 @@ ENDS = [
 def values(monkeypatch):
     """Values of tensors with redrawing or without, where it is cheap even for small chunks; and the graphs that ran."""
     monkeypatch.setattr("jmars.optimize.rematerialise.STORED", 1e-6)
-    monkeypatch.setattr("jmars.optimize.slice_pushdown.STORED", 1e-6)
+    monkeypatch.setattr("jmars.optimize.slices.STORED", 1e-6)
     graphs = []
 
     def run(wanted, on):

@@ -11,7 +11,7 @@ from jmars.kernels.fusing import sharing
 from jmars.kernels.program import Call
 from jmars.kernels.routines import llvm_there
 from jmars.optimize import compile_graph
-from jmars.optimize.shifted_slices import cut_slices, push_down_rechunks
+from jmars.optimize.slices import cut_slices, push_down_rechunks
 from jmars.tensor.engine import current_engine, set_engine
 from jmars.tensor.ops import chunks as chunk_parts
 from jmars.tensor.tensor_graph import TensorGraph
