@@ -2,16 +2,13 @@
 
 plan_graph   the graph that planners read: operands with their cost, bytes, devices and pins; the workers
 cost_keys    the key under which operands of equal cost share their measurements; seconds of operands that never ran
-profile      seconds and bytes of operands, measured, kept between sessions
-costs        a compiled graph with the costs of operands
+costs        the costs of operands, as measured and as planners read them
 c_planners   the planners' inner loops in C
 order        orders to run a graph in, as ranks of operands
 simulation   runs of a plan in virtual time
-ncd          cascade's scheduler: operands with a near common descendant share a worker
-initial      workers of initial operands
+initial      workers of initial operands, by searches and by near common descendants
 assign       workers of operands: contiguous runs, recursive bisection, earliest finish time
-metis        partitions between hosts by METIS and mt-KaHyPar
-partition    cascade's partitions: by merging, depth first, atomic subgraphs
+partition    partitions: by METIS and mt-KaHyPar, by merging, depth first, atomic subgraphs
 prediction   the cost and the memory of a run on this host
 plan         the frozen plan
 improve      plans improved by simulation: copies, stealing, annealing, refinement
@@ -32,12 +29,10 @@ if TYPE_CHECKING:
     from jmars.plan.best_plan import choose
     from jmars.plan.choice import Choice, choose_order, seconds_to_plan
     from jmars.plan.cost_keys import Signature, signature
-    from jmars.plan.costs import annotate, one_host, program_seconds
+    from jmars.plan.costs import Accuracy, Profile, annotate, one_host, program_seconds
     from jmars.plan.explanation import explain, picture
     from jmars.plan.improve import anneal, duplicate, rank_justified, refine, steal
-    from jmars.plan.initial import assign_bfs_v1, assign_initial, initial_v1, shares
-    from jmars.plan.metis import assign_km1, assign_metis
-    from jmars.plan.ncd import assign_ncd
+    from jmars.plan.initial import assign_bfs_v1, assign_initial, assign_ncd, initial_v1, shares
     from jmars.plan.order import (
         rank_b_level,
         rank_by,
@@ -47,7 +42,17 @@ if TYPE_CHECKING:
         rank_min_memory,
         rank_wave,
     )
-    from jmars.plan.partition import Part, as_assignment, as_labels, atomic_labels, atomic_parts, depth_first, merge
+    from jmars.plan.partition import (
+        Part,
+        as_assignment,
+        as_labels,
+        assign_km1,
+        assign_metis,
+        atomic_labels,
+        atomic_parts,
+        depth_first,
+        merge,
+    )
     from jmars.plan.plan import Plan, make_plan
     from jmars.plan.plan_graph import (
         ANY,
@@ -63,7 +68,6 @@ if TYPE_CHECKING:
         volume,
     )
     from jmars.plan.prediction import Prediction, predict
-    from jmars.plan.profile import Accuracy, Profile
     from jmars.plan.revision import DriftReport, Observed, Remaining, drift, remaining, replan, with_speed
     from jmars.plan.simulation import FollowInputs, Policy, SimResult, Simulation, lower_bound, simulate, waiting
 
@@ -147,18 +151,15 @@ _NAMES = {  # by module
     "best_plan": "choose",
     "choice": "Choice choose_order seconds_to_plan",
     "cost_keys": "Signature signature",
-    "costs": "annotate one_host program_seconds",
+    "costs": "Accuracy Profile annotate one_host program_seconds",
     "explanation": "explain picture",
     "improve": "anneal duplicate rank_justified refine steal",
-    "initial": "assign_bfs_v1 assign_initial initial_v1 shares",
-    "metis": "assign_km1 assign_metis",
-    "ncd": "assign_ncd",
+    "initial": "assign_bfs_v1 assign_initial assign_ncd initial_v1 shares",
     "order": "rank_b_level rank_by rank_depth_first rank_level rank_mars rank_min_memory rank_wave",
-    "partition": "Part as_assignment as_labels atomic_labels atomic_parts depth_first merge",
+    "partition": "Part as_assignment as_labels assign_km1 assign_metis atomic_labels atomic_parts depth_first merge",
     "plan": "Plan make_plan",
     "plan_graph": "ANY CPU GPU GraphStatistics PlanGraph UNLIMITED Workers contract neighbours statistics volume",
     "prediction": "Prediction predict",
-    "profile": "Accuracy Profile",
     "revision": "DriftReport Observed Remaining drift remaining replan with_speed",
     "simulation": "FollowInputs Policy SimResult Simulation lower_bound simulate waiting",
 }

@@ -29,8 +29,8 @@ from jmars.plan.assign import assign_bisect, assign_eft, assign_runs, source_run
 from jmars.plan.choice import MAX_SLOWDOWN, PREFERENCES, Candidate, Choice
 from jmars.plan.improve import anneal, rank_justified, refine
 from jmars.plan.initial import assign_initial
-from jmars.plan.metis import assign_km1, assign_metis, has_km1, suits_metis
 from jmars.plan.order import rank_backwards, rank_by, sequential_peak
+from jmars.plan.partition import assign_km1, assign_metis, has_km1, suits_metis
 from jmars.plan.plan import Plan
 from jmars.plan.plan_graph import UNLIMITED, PlanGraph, Workers, allowed
 from jmars.plan.simulation import FollowInputs, SimResult, Trace, lower_bound, simulate

@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from jmars.errors import GraphError
 from jmars.native import backend
 from jmars.plan.cost_keys import signature
+from jmars.plan.costs import Profile
 from jmars.plan.order import rank_by, sequential_peak
 from jmars.plan.plan import Plan
 from jmars.plan.plan_graph import PlanGraph, Workers
-from jmars.plan.profile import Profile
 from jmars.plan.simulation import SimResult, lower_bound, simulate
 from jmars.tensor.chunk import ChunkGraph
 

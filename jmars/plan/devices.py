@@ -26,9 +26,8 @@ from jmars.kernels.program import Program
 from jmars.plan.best_plan import choose
 from jmars.plan.choice import Choice
 from jmars.plan.cost_keys import gpu_key, prior, signature
-from jmars.plan.costs import program_seconds
+from jmars.plan.costs import Profile, program_seconds
 from jmars.plan.plan_graph import ANY, CPU, GPU, PlanGraph, Workers
-from jmars.plan.profile import Profile
 
 _NEVER = 1e7  # seconds of a group on a device where it cannot run
 _GAIN = 1.2  # least speed-up of a run with GPUs, whose seconds may be estimates

@@ -39,8 +39,8 @@ from numpy.typing import ArrayLike, NDArray
 from jmars.errors import GraphError, MemoryLimitError
 from jmars.graph import Dag, levels
 from jmars.plan.assign import assign_bisect
-from jmars.plan.metis import metis_groups, suits_metis
 from jmars.plan.order import rank_by, rows
+from jmars.plan.partition import metis_groups, suits_metis
 from jmars.plan.plan_graph import PlanGraph, Workers
 from jmars.plan.simulation import SimResult, Trace, simulate
 

@@ -25,10 +25,9 @@ from numpy.typing import NDArray
 from jmars.errors import MemoryLimitError
 from jmars.graph import Dag
 from jmars.model.limits import BATCH_OPERANDS, BATCH_SECONDS, PAGE, REPORT_SECONDS, SMALLEST_SLOT, WAITS_BEHIND, WINDOW
-from jmars.plan.costs import annotate, one_host
+from jmars.plan.costs import Profile, annotate, one_host
 from jmars.plan.initial import assign_initial
 from jmars.plan.plan_graph import PlanGraph, Workers
-from jmars.plan.profile import Profile
 from jmars.plan.simulation import SimResult, lower_bound, simulate
 from jmars.tensor.chunk import ChunkGraph
 

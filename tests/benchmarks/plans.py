@@ -40,9 +40,9 @@ from jmars.plan import (
     simulate,
 )
 from jmars.plan.choice import PREFERENCES
-from jmars.plan.metis import assign_km1, assign_metis, has_km1, has_metis
-from jmars.plan.ncd import NearestCommonDescendant
+from jmars.plan.initial import NearestCommonDescendant
 from jmars.plan.order import sequential_peak
+from jmars.plan.partition import assign_km1, assign_metis, has_km1, has_metis
 from tests.benchmarks.plan_drift import run_and_see
 from tests.benchmarks.plan_graphs import CHUNK, NINE
 from tests.benchmarks.plan_policies import AtRandom, DaskModel

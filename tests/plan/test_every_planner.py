@@ -32,11 +32,9 @@ from jmars.plan import (
     volume,
 )
 from jmars.plan.improve import anneal, duplicate, refine, steal
-from jmars.plan.initial import SEARCHES
-from jmars.plan.metis import assign_km1, assign_metis, has_km1, has_metis
-from jmars.plan.ncd import assign_ncd
+from jmars.plan.initial import SEARCHES, assign_ncd
 from jmars.plan.order import RANKS, rank_backwards
-from jmars.plan.partition import atomic_labels
+from jmars.plan.partition import assign_km1, assign_metis, atomic_labels, has_km1, has_metis
 from tests.plan.examples import clusters, graphs, largest_need
 
 

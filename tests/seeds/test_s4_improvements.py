@@ -7,9 +7,9 @@ from jmars.graph import Dag
 from jmars.optimize.priority import mars
 from jmars.plan import PlanGraph, Workers, assign_initial, choose, make_plan, rank_by, simulate
 from jmars.plan.improve import MOVES, anneal, duplicate, refine, solve_exactly, steal
-from jmars.plan.metis import assign_metis, has_metis, metis_groups
-from jmars.plan.ncd import assign_ncd, distances, values
+from jmars.plan.initial import assign_ncd, distances, values
 from jmars.plan.order import rank_backwards, rank_min_memory, sequential_peak
+from jmars.plan.partition import assign_metis, has_metis, metis_groups
 from jmars.switches import checked
 from tests.benchmarks.plan_graphs import SMALL_ONES, layered
 

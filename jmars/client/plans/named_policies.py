@@ -24,11 +24,9 @@ from jmars.errors import GraphError
 from jmars.plan.assign import assign_bisect, assign_eft, assign_runs
 from jmars.plan.best_plan import choose
 from jmars.plan.choice import PREFERENCES, Candidate, choose_order
-from jmars.plan.initial import SEARCHES, assign_initial
-from jmars.plan.metis import assign_km1, assign_metis
-from jmars.plan.ncd import assign_ncd
+from jmars.plan.initial import SEARCHES, assign_initial, assign_ncd
 from jmars.plan.order import RANKS, rank_by
-from jmars.plan.partition import as_assignment, depth_first, merge
+from jmars.plan.partition import as_assignment, assign_km1, assign_metis, depth_first, merge
 from jmars.plan.plan_graph import PlanGraph, Workers
 from jmars.plan.simulation import FollowInputs, Policy, SimResult, lower_bound, simulate
 from jmars.units import parse_bytes

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from jmars.client.plans.named_policies import PolicyPlan
 from jmars.memory.dynamic_outputs import MOST_GUESS
 from jmars.optimize.passes import Compiled
+from jmars.plan.costs import Accuracy, Profile
 from jmars.plan.plan_graph import PlanGraph, Workers
 from jmars.plan.prediction import WindowedRun, peak_of_windows, predict_from_simulation, slots
-from jmars.plan.profile import Accuracy, Profile
 from jmars.plan.simulation import SimResult
 from jmars.scheduler.ranking import OPERAND_BYTES
 

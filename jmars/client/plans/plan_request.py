@@ -28,9 +28,8 @@ from jmars.config import config
 from jmars.errors import ChunkSizeError, JmarsError, MemoryLimitError
 from jmars.optimize.passes import Compiled, compile_graph
 from jmars.optimize.unfolding import Unfolding
-from jmars.plan.costs import annotate
+from jmars.plan.costs import Profile, annotate
 from jmars.plan.plan_graph import PlanGraph
-from jmars.plan.profile import Profile
 from jmars.scheduler.ranking import SPARE, hungriest
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Length, Operand, Splits, TensorData, is_known

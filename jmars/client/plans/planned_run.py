@@ -1,7 +1,7 @@
 """`PlannedRun`: a planned run that has not begun, with predicted costs and the reasons for them.
 
 `plan_for` plans tensor nodes, and `what_if` plans again with a change; neither starts, sends or computes anything.
-Costs are learnt from earlier runs on this machine (`jmars.plan.profile`); a prior stands in for unknown costs.
+Costs are learnt from earlier runs on this machine (`jmars.plan.costs`); a prior stands in for unknown costs.
 Source: docs/explanation/seeds.md, "Graph optimization".
 """
 
@@ -26,10 +26,9 @@ from jmars.config import config
 from jmars.deploy.memory import usable_cores
 from jmars.errors import GraphError
 from jmars.optimize.passes import Compiled
-from jmars.plan.costs import one_host
+from jmars.plan.costs import Profile, one_host
 from jmars.plan.explanation import picture
 from jmars.plan.plan_graph import PlanGraph, Workers
-from jmars.plan.profile import Profile
 from jmars.plan.simulation import SimResult
 from jmars.tensor.operand import TensorData
 from jmars.units import parse_bytes

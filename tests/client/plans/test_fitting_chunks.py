@@ -9,7 +9,7 @@ import jmars.tensor as mt
 from jmars.client.plans import plan_request as module
 from jmars.client.plans.plan_request import PlanRequest, fitting_chunks, single_chunk_axes, suggest_chunk_sizes
 from jmars.errors import MemoryLimitError
-from jmars.plan.profile import Profile
+from jmars.plan.costs import Profile
 from jmars.scheduler.ranking import hungriest, refuse_unfit
 from jmars.switches import TASK_DEFAULTS
 

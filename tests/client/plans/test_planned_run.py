@@ -16,7 +16,7 @@ from jmars.client.plans import PlannedRun, plan_for, policy_names
 from jmars.deploy.memory import usable_cores
 from jmars.errors import ArrayChangedError, GraphError, MemoryLimitError
 from jmars.plan import Profile
-from jmars.plan.metis import has_km1, has_metis
+from jmars.plan.partition import has_km1, has_metis
 
 MB = 2**20
 MISSING = {"metis": has_metis, "km1": has_km1}

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from jmars.plan import Accuracy, Profile
-from jmars.plan.profile import KEPT
+from jmars.plan.costs import KEPT
 
 
 def run(seen, predicted, measured, peak=(100, 100)):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from jmars.plan.profile import CostTable, KnownCost, newest
+from jmars.plan.costs import CostTable, KnownCost, newest
 
 
 def learnt(**known):

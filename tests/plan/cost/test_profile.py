@@ -10,7 +10,7 @@ import pytest
 
 from jmars.errors import ClusterError
 from jmars.plan import Profile
-from jmars.plan.profile import NEWEST, REMEMBERED
+from jmars.plan.costs import NEWEST, REMEMBERED
 
 
 @pytest.fixture

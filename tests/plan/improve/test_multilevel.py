@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jmars.graph import Dag
 from jmars.plan import PlanGraph, Workers, contract, rank_by, simulate, volume
 from jmars.plan.improve import groups_of, refine, solve_exactly
-from jmars.plan.metis import has_metis
+from jmars.plan.partition import has_metis
 from tests.benchmarks.plan_graphs import SMALL_ONES
 from tests.plan.examples import clusters, graphs
 

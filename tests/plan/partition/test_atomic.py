@@ -18,8 +18,7 @@ from jmars.plan import (
     merge,
     rank_by,
 )
-from jmars.plan.metis import assign_km1, assign_metis, has_km1, has_metis
-from jmars.plan.partition import atomic_labels, atomic_parts
+from jmars.plan.partition import assign_km1, assign_metis, atomic_labels, atomic_parts, has_km1, has_metis
 from tests.benchmarks.plan_graphs import SMALL_ONES
 from tests.plan.examples import cascade, clusters, graphs, unit
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 
 from jmars.graph import Dag
 from jmars.plan import CPU, GPU, PlanGraph, Workers, assign_bisect, rank_by, simulate, volume
-from jmars.plan.metis import assign_km1, has_km1
+from jmars.plan.partition import assign_km1, has_km1
 from tests.benchmarks.plan_graphs import SMALL_ONES, stencil
 from tests.plan.examples import clusters, graphs
 

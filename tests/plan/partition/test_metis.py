@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from jmars.errors import GraphError
 from jmars.graph import Dag
 from jmars.plan import CPU, GPU, PlanGraph, Workers, rank_by, simulate, volume
-from jmars.plan.metis import assign_metis, has_metis, metis_groups, suits_metis
 from jmars.plan.order import t_level
+from jmars.plan.partition import assign_metis, has_metis, metis_groups, suits_metis
 from tests.benchmarks.plan_graphs import SMALL_ONES, layered, stencil
 from tests.plan.examples import clusters, graphs
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from jmars.errors import GraphError
 from jmars.graph import Dag
 from jmars.plan import assign_initial, shares
-from jmars.plan.ncd import assign_ncd, components, distances, values
+from jmars.plan.initial import assign_ncd, components, distances, values
 from tests.graph.examples import dags, tree
 
 # v0 -> v1 -> v2, v3 -> v1; and v4 -> v5 -> v2, v4 -> v6 beside it, as in cascade's tests
