@@ -8,7 +8,6 @@ ca.py        certificate authority of a cluster of several hosts
 tickets.py   secrets by which hosts join a cluster
 beats.py     tells the head that a host lives, from beside its control process
 janitor.py   a process that removes leftovers of SIGKILL
-in_process_scheduler.py  the scheduler in the control process, and what a host needs of any scheduler (SchedulerPort)
 scheduler_subprocess.py  starts and watches a scheduler in a separate process
 scheduler_process.py  the scheduler's process: `python -m jmars scheduler`
 head.py      the clients' end of a cluster: connections, lease, ends of jobs
@@ -27,7 +26,6 @@ inside_ray.py  the head's process for Ray: `python -m jmars head ray`
 batch.py     hosts that a command of a batch system starts, such as `srun` and `mpiexec`
 roster.py    hosts that joined, and their links
 common_bits.py  has hosts with other CPUs start again without features that other hosts lack
-hosts_chunks.py  chunks of several hosts for clients
 host_launches.py  starts the hosts of a cluster at their places, and ends them
 elastic_hosts.py  hosts that come and leave as users ask
 hosts_head.py  the head of a cluster of several hosts

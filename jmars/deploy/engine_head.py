@@ -29,8 +29,7 @@ from jmars.deploy import memory
 from jmars.deploy.clients import UnsharedStore
 from jmars.deploy.control_process import ClusterThread
 from jmars.deploy.folders import Folders
-from jmars.deploy.head import ClusterHead, WhyService
-from jmars.deploy.in_process_scheduler import InProcessScheduler
+from jmars.deploy.head import ClusterHead, InProcessScheduler, WhyService
 from jmars.dispatch.ledger import SAVE_SECONDS, save_costs
 from jmars.engines.engine import START_SECONDS, TaskEngine
 from jmars.engines.port import EngineRow, EngineWorkers, engine_status

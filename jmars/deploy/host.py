@@ -19,9 +19,8 @@ from jmars.actors.channel import Descriptor
 from jmars.deploy import memory
 from jmars.deploy.control_process import take_orders
 from jmars.deploy.folders import Folders
-from jmars.deploy.head import FIXED, ClusterHead, WhyService
+from jmars.deploy.head import FIXED, ClusterHead, InProcessScheduler, SchedulerPort, WhyService
 from jmars.deploy.host_machine import HostMachine
-from jmars.deploy.in_process_scheduler import InProcessScheduler, SchedulerPort
 from jmars.deploy.janitor import start_janitor
 from jmars.errors import ClusterError, MemoryLimitError
 from jmars.model import events

@@ -37,14 +37,12 @@ from jmars.deploy.common_bits import CommonBits
 from jmars.deploy.control_process import take_orders
 from jmars.deploy.elastic_hosts import ElasticHosts
 from jmars.deploy.folders import Folders
-from jmars.deploy.head import ClusterHead, WhyService
+from jmars.deploy.head import ClusterHead, InProcessScheduler, WhyService
 from jmars.deploy.host_launches import HostLaunches
-from jmars.deploy.hosts_chunks import HostsChunks
 from jmars.deploy.hosts_host import LOCAL
-from jmars.deploy.in_process_scheduler import InProcessScheduler
 from jmars.deploy.janitor import start_janitor
 from jmars.deploy.launch import Launches
-from jmars.deploy.roster import Roster
+from jmars.deploy.roster import HostsChunks, Roster
 from jmars.deploy.tickets import LOOPBACK, Enrolment, JoinTickets, strangers
 from jmars.errors import ClusterError, JmarsError
 from jmars.model import events

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jmars.deploy.hosts_chunks import HostsChunks
+from jmars.deploy.roster import HostsChunks
 from jmars.errors import ChunkLostError, ClusterLostError
 
 

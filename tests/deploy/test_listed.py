@@ -9,9 +9,8 @@ from jmars.client.job_registry import JobRegistry
 from jmars.deploy.clients import ClientSession, ClientStore
 from jmars.deploy.head import ClientHost, ClusterActor, ClusterHead, WhyService
 from jmars.deploy.host import Host
-from jmars.deploy.hosts_chunks import HostsChunks
 from jmars.deploy.member import MemberActor
-from jmars.deploy.roster import Seat
+from jmars.deploy.roster import HostsChunks, Seat
 from jmars.deploy.scheduler_process import SchedulerProcess
 from jmars.errors import ActorNotFoundError
 from jmars.notebook.server.discovery import _Reports

@@ -11,7 +11,7 @@ import cloudpickle
 import pytest
 
 import jmars.tensor as mt
-from jmars.deploy.in_process_scheduler import InProcessScheduler, SchedulerPort
+from jmars.deploy.head import InProcessScheduler, SchedulerPort
 from jmars.deploy.scheduler_subprocess import SchedulerSubprocess
 from jmars.errors import ChunkLostError, UnknownTaskError
 from jmars.model.messages import Finished, JobClosed, Started, Submission

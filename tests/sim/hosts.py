@@ -16,10 +16,9 @@ from typing import Any
 from jmars.actors.tls import HEAD, Identity
 from jmars.actors.tls_link import TlsServer, _Door
 from jmars.deploy.elastic_hosts import evacuate
-from jmars.deploy.head import WhyService
-from jmars.deploy.hosts_chunks import HostsChunks
+from jmars.deploy.head import InProcessScheduler, WhyService
 from jmars.deploy.hosts_head import HostsHead
-from jmars.deploy.in_process_scheduler import InProcessScheduler
+from jmars.deploy.roster import HostsChunks
 from jmars.errors import ClusterError
 from jmars.model.status import OperandState as S
 from jmars.storage.chunks import ChunkElements, checksum, received
