@@ -12,12 +12,10 @@ job_summaries.py   counts, measurements and errors of a job as plain data
 why.py         explains a job's state in a sentence
 stages.py      the stages of a job with a graph that unfolds during the run
 progress.py    finished share of a job
-plan_monitor.py   compares a run with its plan, and plans the rest anew
 replanning.py  swaps such a plan into a running job
 stage_run.py   the operands of a stage while they run on the workers
 graph_actor.py   GraphActor: a job from submission to end
 session_actor.py   SessionActor: the jobs of a cluster; takes the workers' reports
-places.py      which hosts have each chunk (Places)
 host_jobs.py   a job on several hosts
 host_links.py  bandwidth and latency between hosts (HostLinks)
 elastic.py     how many hosts there should be (Elastic)

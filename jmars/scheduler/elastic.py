@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jmars.errors import ClusterError
-from jmars.scheduler.places import Places
+from jmars.scheduler.hosts import Places
 from jmars.units import format_bytes
 
 WORTH = 5.0  # seconds of waiting work for each executor of a host, for which the host is worth its start

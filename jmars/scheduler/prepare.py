@@ -43,7 +43,6 @@ from jmars.model.messages import Failure, JobTable
 from jmars.optimize import Compiled, TooManyOperandsError, compile_graph
 from jmars.plan import Plan, PlanGraph, Workers, make_plan
 from jmars.scheduler.event_log import weight
-from jmars.scheduler.plan_monitor import PlanMonitor
 from jmars.scheduler.ranking import (
     OPERAND_BYTES,
     TILED_BYTES,
@@ -56,6 +55,7 @@ from jmars.scheduler.ranking import (
     rank_operands,
     refuse_many,
 )
+from jmars.scheduler.replanning import PlanMonitor
 from jmars.tensor.chunk import ChunkGraph, GraphLayer
 from jmars.tensor.operand import SourceLine
 from jmars.tensor.structure import Bindings, Slot

@@ -6,7 +6,7 @@ import pytest
 
 from jmars.errors import ClusterError
 from jmars.scheduler.elastic import Evacuation
-from jmars.scheduler.places import Places
+from jmars.scheduler.hosts import Places
 
 
 def _places(*sizes: int) -> Places:

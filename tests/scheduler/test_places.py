@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jmars.scheduler.places import Places, bits
+from jmars.scheduler.hosts import Places, bits
 
 
 def test_a_copy_lives_on_when_the_host_of_the_original_is_gone() -> None:

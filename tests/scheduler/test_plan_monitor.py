@@ -8,7 +8,7 @@ import pytest
 from jmars.graph import Dag
 from jmars.model.status import OperandState as S
 from jmars.plan import PlanGraph, Workers
-from jmars.scheduler.plan_monitor import LOOK_SECONDS, MOST_PLANS, JobProgress, PlanMonitor, plan_anew
+from jmars.scheduler.replanning import LOOK_SECONDS, MOST_PLANS, JobProgress, PlanMonitor, plan_anew
 
 
 def graph(n=100, cost=0.1):

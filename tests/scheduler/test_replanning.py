@@ -9,7 +9,7 @@ from jmars.plan import PlanGraph, Profile
 from jmars.plan import Workers as PlanWorkers
 from jmars.scheduler import EventLog, Machine, replanning
 from jmars.scheduler.operand_rows import OperandActor
-from jmars.scheduler.plan_monitor import PlanMonitor
+from jmars.scheduler.replanning import PlanMonitor
 
 N = 40
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from jmars.actors.lasting import Delivery
-from jmars.scheduler.places import Places
+from jmars.scheduler.hosts import Places
 from jmars.transport import pulling
 from jmars.transport.pulling import Puller
 from jmars.worker.chunk_exchange import CarrierLink, ChunkExchange
