@@ -3,7 +3,6 @@
 - plan_request.py     the request of a plan: tensors and settings, and the graph that would run
 - named_policies.py   ways to plan, by name
 - advice.py           changes that help, found by simulation
-- peak_interval.py    peak memory of a run as an interval
 - planned_run.py      PlannedRun: a planned run that has not begun
 - plan_text.py        a plan as text
 - plan_html.py        a plan as HTML
