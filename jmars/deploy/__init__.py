@@ -10,7 +10,7 @@ beats.py     tells the head that a host lives, from beside its control process
 janitor.py   a process that removes leftovers of SIGKILL
 scheduler_subprocess.py  starts and watches a scheduler in a separate process
 scheduler_process.py  the scheduler's process: `python -m jmars scheduler`
-head.py      the clients' end of a cluster: connections, lease, ends of jobs
+head.py      the clients' end of a cluster: connections, lease, ends of jobs, the scheduler
 host_machine.py  workers, store and memory of one machine, within its control process
 host.py      the control process: workers, their store, and a scheduler
 engine_head.py  the head of a cluster on an engine: scheduler and clients, in a thread of the kernel
@@ -24,7 +24,7 @@ inside_head.py  the head of a cluster in an engine's workers
 inside_dask.py  the head's process for Dask: `python -m jmars head dask`
 inside_ray.py  the head's process for Ray: `python -m jmars head ray`
 batch.py     hosts that a command of a batch system starts, such as `srun` and `mpiexec`
-roster.py    hosts that joined, and their links
+roster.py    hosts that joined, their links, and their chunks for clients
 common_bits.py  has hosts with other CPUs start again without features that other hosts lack
 host_launches.py  starts the hosts of a cluster at their places, and ends them
 elastic_hosts.py  hosts that come and leave as users ask

@@ -2,15 +2,13 @@
 
 Holds connections and the lease, tells of jobs that end or stall, and has the memory watched while jobs run.
 `Host` (workers on this machine) and `EngineHead` (workers of an engine) are its two kinds.
+
+`WhyService` joins the status of the host with the scheduler's knowledge: it explains to clients why jobs do not move,
+and reports such jobs unasked by a watchdog.
+
+`SchedulerPort` is what a head needs of a scheduler in any process. `InProcessScheduler` is the scheduler in the control
+process, for clusters that end with their kernel.
 Source: docs/explanation/seeds.md, "Architecture".
-
-WhyService: explains to clients why jobs do not move, and reports such jobs unasked by a watchdog.
-
-`WhyService` joins the status of the host with the scheduler's knowledge.
-
-InProcessScheduler: the scheduler in the control process, for clusters that end with their kernel.
-
-SchedulerPort: what a host needs of a scheduler in any process.
 """
 
 from __future__ import annotations

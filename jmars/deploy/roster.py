@@ -1,10 +1,8 @@
 """Roster: the hosts of a cluster in the head: links, reports, and reads through the head.
 
+`HostsChunks` passes the bytes of chunks between clients and hosts, as the head's actor "passing". Clients send and read
+pieces; the host that has a chunk takes the piece out of it.
 Source: docs/explanation/seeds.md, "Architecture".
-
-Chunks of several hosts for clients: the actor "passing" of the head, which passes bytes on.
-
-Clients send and read pieces; the host that has a chunk takes the piece out of it.
 """
 
 from __future__ import annotations

@@ -19,13 +19,13 @@ How a cell runs, in reading order:
 How a run is shown:
 
 - view.py           names and types of the view's data
-- operand_table.py  operands by state, in boxes that can be drawn
+- operand_table.py  operands by state, in boxes and marks that can be drawn
 - tab_states.py     memory over time
 - run_state.py      folds events to the view's data
 - sampler.py        sends frames, at most ten a second
 - widget.py         the live view as a widget
 - static_view.py    the picture in the saved notebook
-- replay.py         saved runs in a notebook: `jmars.replay`
+- replay.py         saved runs in a notebook, as a page, and in a shell: `jmars.replay`
 - display.py        chooses widget, text or no output
 - controls.py       shows clusters and jobs in plain cells
 - server/           the extension of the Jupyter server

@@ -1,12 +1,11 @@
-"""The operands of a job with their states and workers, and counts by state.
+"""The operands of a job with their states and workers, counts by state, and the marks that stand for them.
 
 `OperandTable` is built from a `GraphBuilt` event and updated by `OperandsMoved` events. Moves are noted as they come
 and applied together, as arrays, when states or counts are read: an event costs microseconds.
 
-Marks: the small squares that an opened box of a large graph shows, bounded however many operands there are.
-
-A mark stands for an operand, or for a run of neighbouring operands if the box has too many. Such a mark shows the most
-notable state among its operands, so that a failed operand is always visible.
+`Marks` are the small squares that an opened box of a large graph shows. A mark stands for an operand, or for a run of
+neighbouring operands if the box has too many. Such a mark shows the most notable state among its operands, so that a
+failed operand is always visible.
 """
 
 from __future__ import annotations

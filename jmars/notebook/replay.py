@@ -2,17 +2,11 @@
 
 A replay is no widget: its output holds the replay data, so a saved notebook shows it without a kernel, whether or not
 widgets are saved. JupyterLab and Notebook 7 draw it by our extension; other pages, as nbconvert makes them, show the
-same in a frame.
+same in a frame. `replay_page` gives one HTML file without a server or a kernel; `main` is `python -m jmars replay`.
 
-The page of a replay: one HTML file that needs no server, no network and no kernel.
-
-Replay data: the events of a run as moments, moves of operands and keyframes, which a page folds to any moment.
-
-Operands move at every moment, so the page folds their moves itself (labextension/src/model/replay.ts). The other parts
-of the view are kept as `RunState` tells them, at no more than some hundreds of moments: keyframes. The data is a line
-of JSON and columns of numbers, compressed by zlib, which browsers unpack; no code is in it.
-
-`python -m jmars replay FILE [OTHER]`: tells of runs that `Job.save` wrote; `--page` shows them over time.
+`replay_data` packs the events of a run as moments, moves of operands and keyframes. Operands move at every moment, so
+the page folds their moves itself (labextension/src/model/replay.ts). The other parts of the view are kept as `RunState`
+has them, at some hundreds of moments: keyframes. A line of JSON and columns of numbers are compressed by zlib; no code.
 """
 
 from __future__ import annotations
@@ -380,7 +374,7 @@ def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
 
 def main(arguments: list[str]) -> int:
     """Print the summary of one run or two, or write a page or report; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m jmars replay", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m jmars replay", description="Tells of runs that `Job.save` wrote.")
     parser.add_argument("file", help="written by job.save(file)")
     parser.add_argument("other", nargs="?", help="a second run, to show beside the first")
     parser.add_argument(

@@ -1,7 +1,7 @@
 """Compiles a tensor graph to the chunk graph that runs: passes from graph to graph.
 
 passes                 all passes in order: `compile_graph`
-slices                 slices of random arrays are generated without the whole array
+slices                 slices are read, or drawn, where they lie in the sliced array
 tensor_fusion          fuses elementwise tensors with equal chunks
 regions                fuses operands that run in a single pass over blocks
 fuse_groups            builds a graph with groups of operands as operands

@@ -1,15 +1,12 @@
-"""Slice pushdown: slices and rechunks of random arrays are generated directly, without the whole array.
+"""Pushes slices towards their source: slices of a stencil are cut anew, slices of random arrays are drawn alone.
 
-Every element of a random array has a place in a single sequence (decision 0009), so a slice of a random array can be
-generated alone; shifted_slices.py has pushed rechunks down to the slices before. The cost rule is the rule of
-rematerialise.py, on tensors.
+The chunks of `u[1:]` and `u[:-1]` begin at different places, so one of them is rechunked. `push_down_rechunks` pushes a
+rechunk behind elementwise operands down to their slices. `cut_slices` cuts a slice that is rechunked by a few elements
+from the sliced array anew: each of its chunks has most elements in one chunk, and slivers of its neighbours.
+
+Every element of a random array has a place in a single sequence (decision 0009), so `push_down_slices` generates slices
+and rechunks of random arrays without the whole array, by the cost rule of rematerialise.py on tensors.
 Source: docs/decisions/0035-drawn-again.md; predicate pushdown (Ullman 1988).
-
-Shifted slices: the slices of a stencil are read where the chunks of the sliced array lie.
-
-The chunks of `u[1:]` and `u[:-1]` begin at different places, so one of them is rechunked. A rechunk behind elementwise
-operands is pushed down to their slices. A slice that is rechunked by a few elements is cut from the sliced array anew:
-each of its chunks has most elements in one chunk, and slivers of its neighbours.
 """
 
 from __future__ import annotations

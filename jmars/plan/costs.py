@@ -1,14 +1,10 @@
-"""Builds the planners' input from a compiled graph: seconds and bytes of each operand, and the host's workers.
+"""Costs of operands: seconds and bytes, measured in runs, kept between sessions and given to planners.
 
-`annotate` asks the profile for seconds, and the roofline for programs that the profile does not know; `one_host`
-describes the workers to plan for.
-Source: docs/explanation/seeds.md, "Graph thoughts".
+`annotate` builds the planners' input from a compiled graph: it asks the profile for seconds, and the roofline for
+programs that the profile does not know. `one_host` describes the workers to plan for.
 
-Cost profile: seconds and bytes of operands on this machine, measured in runs and kept between sessions.
-
-`Profile` smooths the measurements. The control process of a host owns the profile that its jobs update; `annotate`
-reads costs from a profile. Errors of past predictions (`Accuracy`) are kept too, so that each prediction can be shown
-with the error seen so far.
+`Profile` smooths the measurements. The control process of a host owns the profile that its jobs update. Errors of past
+predictions (`Accuracy`) are kept too, so that each prediction can be shown with the error seen so far.
 
 The file is `<cache_dir>/costs-<machine>.json`, mode 0600, readable by this user alone. The machine is its processor,
 cores and operating system, so several machines may share a home folder. The file holds names of functions, sizes and

@@ -7,16 +7,13 @@ Other operands follow their inputs when they become ready, so only initial opera
 it: an operand that reads only shuffles is initial too, and operands that the search has not placed take the worker of
 most of their neighbours. Mars failed when candidates or placed neighbours ran out; here the worker with the largest
 share left takes the rest.
-Source: docs/explanation/seeds.md, "Initial worker assignment", "Preparing the graph"; Mars v0.1 `scheduler/graph.py`,
-`place_initial_chunks`.
 
-Cascade's scheduler: operands with a near common descendant share a worker.
-
-The rule reads the graph only, no costs and no bytes. `NearestCommonDescendant` is the rule as a policy of the
-simulator, `assign_ncd` the resulting assignment. Distances are between all pairs of operands, so graphs are limited in
-size; cascade takes O(n³) too.
-Source: ECMWF earthkit-workflows, `cascade/scheduler/graph.py` and `assign.py`; docs/explanation/seeds.md, "Cost-driven
-graph partitioning".
+"ncd" is cascade's rule: operands with a near common descendant share a worker. The rule reads the graph only, no costs
+and no bytes. `NearestCommonDescendant` is the rule as a policy of the simulator, `assign_ncd` the resulting assignment.
+Distances are between all pairs of operands, so graphs are limited in size; cascade takes O(n³) too.
+Source: docs/explanation/seeds.md, "Initial worker assignment", "Preparing the graph", "Cost-driven graph partitioning";
+Mars v0.1 `scheduler/graph.py`, `place_initial_chunks`; ECMWF earthkit-workflows, `cascade/scheduler/graph.py` and
+`assign.py`.
 """
 
 from __future__ import annotations

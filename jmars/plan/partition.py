@@ -15,10 +15,6 @@ subgraph before it starts, so parts that wait for each other would deadlock. `me
 `depth_first` fills workers backwards from the outputs along the critical path, then expands. The document leaves open
 how to go on at an operand without inputs; here the search returns to the deepest operand passed on the way, in the same
 subgraph, and finally to the next output.
-Source: docs/explanation/seeds.md, "Graphs", "Graph partitioning by merging", "Basic design", "Graph partitioning by
-depth first then expansion".
-
-Partitions a graph by METIS or mt-KaHyPar into k balanced parts that move few bytes, for clusters of several hosts.
 
 METIS finds a small edge cut, balanced in seconds, bytes and bands of time. A partition ignores time, so parts may wait
 for each other; with `bands` each part gets its share of every stretch of the run, by METIS's multiple constraints.
@@ -29,8 +25,9 @@ is sent once.
 mt-KaHyPar partitions a hypergraph. A chunk with its readers is a net, and a net on k workers costs k - 1 times its
 bytes, the bytes that move. The parts move about half the bytes of `assign_bisect`'s and 2 to 15 times fewer than
 METIS's, for 30 to 150 µs an operand. The preset is deterministic: the same graph gives the same plan.
-Source: Karypis and Kumar 1998; docs/explanation/seeds.md, "Multilevel partitioning"; Gottesbüren, Heuer, Maas, Sanders
-and Schlag 2024 (mt-KaHyPar, MIT).
+Source: docs/explanation/seeds.md, "Graphs", "Graph partitioning by merging", "Basic design", "Graph partitioning by
+depth first then expansion", "Multilevel partitioning"; Karypis and Kumar 1998; Gottesbüren, Heuer, Maas, Sanders and
+Schlag 2024 (mt-KaHyPar, MIT).
 """
 
 from __future__ import annotations

@@ -12,14 +12,14 @@ job_summaries.py   counts, measurements and errors of a job as plain data
 why.py         explains a job's state in a sentence
 stages.py      the stages of a job with a graph that unfolds during the run
 progress.py    finished share of a job
-replanning.py  swaps such a plan into a running job
+replanning.py  compares a run with its plan, and swaps in a new plan
 stage_run.py   the operands of a stage while they run on the workers
 graph_actor.py   GraphActor: a job from submission to end
 session_actor.py   SessionActor: the jobs of a cluster; takes the workers' reports
 host_jobs.py   a job on several hosts
 host_links.py  bandwidth and latency between hosts (HostLinks)
 elastic.py     how many hosts there should be (Elastic)
-hosts.py       the workers of several hosts as one port (Hosts)
+hosts.py       the workers of several hosts as one port (Hosts), and the places of chunks
 membership.py   hosts by their beats and their silence (Membership)
 journal.py     an append-only file, from which the next scheduler resumes (Journal)
 resuming.py    resumes from the journal

@@ -3,18 +3,15 @@
 Workers are numbered over all hosts. An operand goes to the host of its planned worker; the host chooses the process,
 since its processes share memory. A host learns where an operand's inputs lie, and reads them from there. A host that is
 gone costs what only it had: its chunks are reported as lost, its operands as operands that miss inputs.
-Source: docs/explanation/seeds.md, "Execution control" and "Execution in a worker".
 
-Moves waiting operands from hosts that are behind to hosts that have nothing to do: a pure decision.
+`Places` knows which hosts have each chunk. A host that computed or received a chunk has the original. Other hosts are
+told where the chunk lies, and may have a copy since; a report confirms the copy.
 
-A plan is made before the run; a long function, a slow machine or a host that came later make it wrong. Then a host is
-idle while operands wait elsewhere. Source: docs/explanation/seeds.md, "Execution in a worker"; Blumofe and Leiserson,
-"Scheduling multithreaded computations by work stealing" (1999).
-
-Places: which hosts have each chunk, as a bit set by chunk.
-
-A host that computed or received a chunk has the original. Other hosts are told where the chunk lies, and may have a
-copy since; a report confirms the copy. Source: docs/explanation/seeds.md, "Execution in a worker".
+`Balance` moves waiting operands from hosts that are behind to hosts that have nothing to do, a pure decision. A plan is
+made before the run; a long function, a slow machine or a host that came later make it wrong. Then a host is idle while
+operands wait elsewhere.
+Source: docs/explanation/seeds.md, "Execution control" and "Execution in a worker"; Blumofe and Leiserson, "Scheduling
+multithreaded computations by work stealing" (1999).
 """
 
 from __future__ import annotations

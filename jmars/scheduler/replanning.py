@@ -1,13 +1,11 @@
-"""Swaps a new plan into a running job when workers drift, and when hosts come or go.
-
-`plan_monitor` decides; `Replanning` feeds the monitor with reports, has plans made in a thread, gives them to the
-operands' rows and to the workers, and logs an event. Stages that are too short have none.
-
-Compares a run with the plan, and plans the rest anew when workers drift.
+"""Compares a run with its plan, and swaps a new plan in when workers drift, and when hosts come or go.
 
 `PlanMonitor` takes the operands that ended, with worker and time, and now and then compares the workers (`plan.drift`).
 When a worker is slower or faster than the rest, `look` reports drift, and `plan_anew` makes a plan for the remaining
-operands, in a thread; GraphActor swaps the plan in. Both are plain: the caller gives the time.
+operands. Both are plain: the caller gives the time.
+
+`Replanning` feeds the monitor with reports, has plans made in a thread, gives them to the operands' rows and to the
+workers, and logs an event. Stages that are too short have none.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +27,11 @@ from jmars.model.status import OperandState as S
 from jmars.plan import DriftReport, Observed, Plan, PlanGraph, Workers, drift, with_speed
 from jmars.plan.revision import DONE, READY, RUNNING, WAITS, replan
 from jmars.scheduler.event_log import EventLog
-from jmars.scheduler.operand_rows import OperandActor
 from jmars.scheduler.ranking import Machine
-from jmars.scheduler.shards import Shards
+
+if TYPE_CHECKING:  # a client that plans loads no rows of operands
+    from jmars.scheduler.operand_rows import OperandActor
+    from jmars.scheduler.shards import Shards
 
 REPLAN_SECONDS = 0.5  # of work left, for which another plan is worth its making
 LOOK_SECONDS = 0.25  # between two looks

@@ -37,8 +37,8 @@ TABLE = """
             kernels/* native/*
   2600  optimize
             optimize/*
-  3200  planner portfolio, drift, replan
-            plan/improve.py plan/metis.py plan/ncd.py plan/partition.py plan/initial.py plan/best_plan.py
+  3150  planner portfolio, drift, replan
+            plan/improve.py plan/partition.py plan/initial.py plan/best_plan.py
             plan/c_planners.py plan/revision.py plan/choice.py
   3850  plan core: order, costs, simulation
             plan/*
@@ -52,8 +52,8 @@ TABLE = """
    550  why
             scheduler/why.py
   4200  several hosts: head, roster, scheduling over hosts
-            scheduler/host*.py scheduler/places.py scheduler/membership.py scheduler/elastic.py
-            deploy/hosts_head.py deploy/hosts_host.py deploy/hosts_chunks.py deploy/roster.py
+            scheduler/host*.py scheduler/membership.py scheduler/elastic.py
+            deploy/hosts_head.py deploy/hosts_host.py deploy/roster.py
             deploy/elastic_hosts.py deploy/common_bits.py deploy/member.py deploy/member_process.py
             deploy/host_facts.py
   4950  scheduler core
@@ -79,12 +79,12 @@ TABLE = """
             client/tasks.py
    250  Mars's task API
             client/task_api.py
-  2850  flow engine as a public package
+  2800  flow engine as a public package
             flow/*
   1150  notebook: side bar server
             notebook/server/*
-  3750  notebook: cell and magic
-            notebook/cell*.py notebook/magic.py notebook/flags.py notebook/lexer.py notebook/marks.py
+  3650  notebook: cell and magic
+            notebook/cell*.py notebook/magic.py notebook/flags.py notebook/lexer.py
             notebook/namespace.py notebook/numpy_names.py notebook/planning.py notebook/running_cell.py
             notebook/kernel_access.py notebook/user_arrays.py notebook/__init__.py
   4400  notebook: view

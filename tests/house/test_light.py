@@ -81,9 +81,9 @@ def test_a_process_loads_no_floor_that_it_does_not_need(module: str, not_needed:
 
 SEVERAL_HOSTS = re.compile(
     r"jmars\.(transport|actors\.(tls|lasting|delivery)|engines(\.|$)"
-    r"|scheduler\.(hosts|host_|places|membership|elastic)"
+    r"|scheduler\.(hosts|host_|membership|elastic)"
     r"|deploy\.(hosts_|host_facts|roster|member|ca$|tickets|beats|common_bits|launch|inside|batch|elastic)"
-    r"|plan\.(best_plan|improve|metis)|worker\.chunk_exchange)"
+    r"|plan\.(best_plan|improve|partition)|worker\.chunk_exchange)"
 )
 GPUS = re.compile(r"jmars\.(devices\.(?!find$)|kernels\.cuda|plan\.devices)")
 LIBRARIES = {"asyncssh", "cryptography", "ucp", "ucxx"} | COMPUTE

@@ -3,7 +3,7 @@
 - plan_request.py     the request of a plan: tensors and settings, and the graph that would run
 - named_policies.py   ways to plan, by name
 - advice.py           changes that help, found by simulation
-- planned_run.py      PlannedRun: a planned run that has not begun
+- planned_run.py      PlannedRun: a planned run that has not begun, with its peak memory
 - plan_text.py        a plan as text
 - plan_html.py        a plan as HTML
 

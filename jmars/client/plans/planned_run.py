@@ -2,17 +2,16 @@
 
 `plan_for` plans tensor nodes, and `what_if` plans again with a change; neither starts, sends or computes anything.
 Costs are learnt from earlier runs on this machine (`jmars.plan.costs`); a prior stands in for unknown costs.
-Source: docs/explanation/seeds.md, "Graph optimization".
 
-Predicts the peak memory of a planned run as an interval, since no prediction is exact and memory must not run out.
-
-On one host the run is simulated with the batches that the dispatcher sends ahead (`jmars.plan.prediction`), in
-slots, up to 80 times: in the planned order and in the order that small graphs run in; with costs drawn around the
-predicted costs, spread as widely as predictions were off so far (`Accuracy.spread`) or as on a loaded host, and twice
-as high; and with times of programs that the dispatcher knows, underestimates, or has still to learn. Functions of users
-may be promised all memory. On several machines, for very large graphs, and where memory will be short, the least and
-the greatest peak are those of the predicted run, of a run with work ahead (`predict`), and of 8 runs with drawn costs.
+`peak_interval` predicts the peak memory as an interval, since no prediction is exact and memory must not run out. On
+one host the run is simulated with the batches that the dispatcher sends ahead (`jmars.plan.prediction`), in slots, up
+to 80 times: in the planned order and in the order that small graphs run in; with costs drawn around the predicted
+costs, spread as widely as predictions were off so far (`Accuracy.spread`) or as on a loaded host, and twice as high;
+and with times of programs that the dispatcher knows, underestimates, or has still to learn. Functions of users may be
+promised all memory. On several machines, for very large graphs, and where memory will be short, the least and the
+greatest peak are those of the predicted run, of a run with work ahead (`predict`), and of 8 runs with drawn costs.
 The interval is widened by the median error of predicted peaks on this machine, at least a tenth.
+Source: docs/explanation/seeds.md, "Graph optimization".
 """
 
 from __future__ import annotations

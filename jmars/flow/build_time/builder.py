@@ -1,19 +1,16 @@
 """`GraphBuilder`: adds vertices, declares dependencies and outputs, finishes the graph, and builds instances.
 
-`finish` checks the graph, so that runs cannot hang.
+`GraphBuilder.vertex` makes a `VertexBuilder`, which declares the vertex's dependencies and outputs. `finish` reads and
+freezes the declarations, and checks the graph, so that runs cannot hang.
 
 Ready-made vertices (const, alias, select) pass a value on.
 
 Formulas are vertices: a run of `B > C ? D + 4 : E * 5` computes the taken branch only. `parse` reads the text into a
 tree; `add_expression` turns a tree into vertices. A part without `? :`, `&&` or `||` is one vertex; those three are
 conditional dependencies. Equal parts of a builder's formulas are computed once.
-Source: docs/explanation/seeds.md, "GraphBuilder and Graph", "Data nodes and compute nodes"; baidu/babylon,
-anyflow/builder.h; baidu/babylon, anyflow/builtin/{const,alias,select}.h; baidu/babylon, anyflow/builtin/expression.h.
-
-Declarations of a vertex under construction: its dependencies and outputs.
-
-`GraphBuilder.vertex` makes a `VertexBuilder`; `finish` reads and freezes its declarations.
-Source: docs/explanation/seeds.md, "Build time and run time"; baidu/babylon, anyflow/builder.h.
+Source: docs/explanation/seeds.md, "GraphBuilder and Graph", "Data nodes and compute nodes", "Build time and run time";
+baidu/babylon, anyflow/builder.h; baidu/babylon, anyflow/builtin/{const,alias,select}.h; baidu/babylon,
+anyflow/builtin/expression.h.
 """
 
 from __future__ import annotations

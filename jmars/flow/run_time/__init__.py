@@ -1,8 +1,8 @@
 """Instances of a finished graph, and their runs.
 
-vertex         vertices, dependencies and data as a processor sees them
+vertex         processors, and vertices, dependencies and data as a processor sees them
 executors      inline, threads, asyncio
-instance       Graph
+instance       Graph, GraphPool
 """
 
 from jmars.flow.run_time.executors import AsyncioExecutor, Executor, InlineExecutor, ThreadPoolExecutor

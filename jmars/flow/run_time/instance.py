@@ -28,13 +28,11 @@ then may the instance be reset.
 
 A value has a single reader that may write into it, or any number of read-only readers. `Activation` checks a loan when
 a dependency fires, so only actual readers of a run count: readers under opposite conditions never conflict.
+
+`GraphPool` keeps instances of a finished graph, for concurrent runs.
 Source: docs/explanation/seeds.md, "Execution lifecycle", "Dependency counting", "Conditional dependencies";
 baidu/babylon, anyflow/dependency.cpp; baidu/babylon, anyflow, which logs unfinished data at the end of a run;
 baidu/babylon, anyflow (`Closure`: finish, wait, on_finish); baidu/babylon, anyflow (`declare_mutable`).
-
-`GraphPool`: a pool of instances of a finished graph, for concurrent runs.
-
-Source: docs/explanation/seeds.md, "Execution lifecycle".
 """
 
 from __future__ import annotations

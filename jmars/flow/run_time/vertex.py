@@ -1,18 +1,15 @@
-"""Views of an instance for processors and users: vertices, dependencies and data, by name.
+"""A vertex at run time: its processor, and its dependencies, data and channels by name.
 
-The state is in the instance's `Activation`, as rows. A processor receives its `GraphVertex`.
+A `GraphProcessor` is the code of a vertex. It belongs to a single vertex of a single instance, so it may keep state in
+its attributes; a plain function is wrapped in a `FunctionProcessor`.
+
+A processor receives its `GraphVertex`, a view of the instance; the state is in the instance's `Activation`, as rows.
 
 A `Channel` is a value that arrives in parts; readers start when the channel opens, not when it is complete.
 `GraphVertex.open` makes a channel. Every reader gets all items from the first on. A channel is unbounded, so a
 publisher never waits; under an inline executor the reader runs after the publisher and finds all items.
-Source: docs/explanation/seeds.md, "GraphVertex, GraphDependency and GraphData"; baidu/babylon, anyflow (channels on
-`ConcurrentTransientTopic`).
-
-`GraphProcessor`: the code of a vertex.
-
-A processor belongs to a single vertex of a single instance, so it may keep state in its attributes; a plain function is
-wrapped in a `FunctionProcessor`.
-Source: docs/explanation/seeds.md, "GraphProcessor"; baidu/babylon, anyflow/vertex.h.
+Source: docs/explanation/seeds.md, "GraphProcessor", "GraphVertex, GraphDependency and GraphData"; baidu/babylon,
+anyflow/vertex.h; baidu/babylon, anyflow (channels on `ConcurrentTransientTopic`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-// The operands of a stage while a replay moves them: as jmars/notebook/operand_table.py and operand_table.py have them.
+// The operands of a stage while a replay moves them: as jmars/notebook/operand_table.py has them.
 import { DONE, N_STATES } from './states';
 import { Picture } from './view';
 
