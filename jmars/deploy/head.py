@@ -27,13 +27,15 @@ from jmars.deploy.clients import ChunkStore, Client, Clients, Lease
 from jmars.deploy.fault_isolation import FaultIsolation
 from jmars.deploy.folders import Folders
 from jmars.errors import ClusterError, JmarsError, fault_of
-from jmars.model.messages import ReportPort, WorkerPort
 from jmars.model.status import HostStatus, Verdict
 from jmars.scheduler import EventLog, Machine, SessionActor, TaskManagerActor
 from jmars.scheduler.why import CALM, Watchdog, WhyActor
 
 if TYPE_CHECKING:
+    from jmars.engines.port import EngineWorkers
     from jmars.scheduler.elastic import Demand
+    from jmars.scheduler.hosts import Hosts
+    from jmars.worker.execution import ExecutionActor
 
 log = logging.getLogger("jmars.host")
 
@@ -501,19 +503,12 @@ class SchedulerPort(Protocol):
         """Counts of kept structures, and how often they served."""
 
 
-class ConnectedWorkers(WorkerPort, Protocol):
-    """Workers that send their reports to a scheduler."""
-
-    def connect(self, scheduler: ReportPort) -> None:
-        """Send reports to this scheduler from now on."""
-
-
 class InProcessScheduler:
     """A `SchedulerPort` to objects of this process."""
 
     def __init__(
         self,
-        execution: ConnectedWorkers,
+        execution: ExecutionActor | Hosts | EngineWorkers,
         workers: Sequence[str],
         plan_bytes: int,
         job_ended: Callable[[dict[str, Any]], None],

@@ -30,7 +30,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from itertools import pairwise
 from threading import Lock
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,7 +39,21 @@ from jmars.errors import GraphError
 from jmars.graph import Dag, gather_rows
 
 
-class Counters:
+class Lendable(ABC):
+    """An instance that can be lent and reset."""
+
+    __slots__ = ()
+    lent: bool  # False while in a pool
+
+    @abstractmethod
+    def reset(self) -> None:
+        """Resets the instance in place for the next run."""
+
+
+Instance = TypeVar("Instance", bound=Lendable)
+
+
+class Counters(Lendable):
     """A run of a graph: missing inputs and remaining readers of each operand.
 
     Attributes
@@ -74,7 +88,7 @@ class Counters:
         self.finished = bytearray(graph.finished)
         self.held = bytearray(graph.held)
         self.done = 0
-        self.lent = True  # False while in a pool
+        self.lent = True
 
     @property
     def is_done(self) -> bool:
@@ -337,18 +351,6 @@ def _operands(ids: ArrayLike, n: int, what: str) -> NDArray[np.int64]:
     if len(operands) and (operands[0] < 0 or operands[-1] >= n):
         raise GraphError(f"{what} names operands {operands[0]} to {operands[-1]} and the graph has 0 to {n - 1}")
     return operands
-
-
-class Lendable(Protocol):
-    """An instance that can be lent and reset."""
-
-    lent: bool
-
-    def reset(self) -> None:
-        """Resets the instance in place for the next run."""
-
-
-Instance = TypeVar("Instance", bound=Lendable)
 
 
 class Lending(ABC, Generic[Instance]):

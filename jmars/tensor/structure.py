@@ -22,7 +22,7 @@ from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from operator import attrgetter
 from types import EllipsisType, FunctionType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
@@ -31,20 +31,8 @@ import xxhash
 from jmars.kernels.expression import Expression
 from jmars.model.limits import REMEMBERED_PROGRAMS
 from jmars.tensor.from_array import FromArray
-from jmars.tensor.operand import Operand, SourceLine, Splits, TensorData, Unknown
+from jmars.tensor.operand import Operand, SourceLine, TensorData, TensorMeta, Unknown
 from jmars.tensor.tensor_graph import Stored, TensorGraph
-
-
-class Described(Protocol):
-    """Dtype and chunks of a tensor, which `digest` reads; TensorData and TensorMeta have both."""
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """Dtype of the tensor."""
-
-    @property
-    def chunks(self) -> Splits:
-        """Lengths of the chunks along each axis."""
 
 
 class Bindings(NamedTuple):
@@ -114,7 +102,7 @@ def digest_of(graph: TensorGraph, settings: Mapping[str, Any]) -> bytes:
 
 def digest(
     operands: Sequence[Operand],
-    outputs: Sequence[Described],
+    outputs: Sequence[TensorData | TensorMeta],
     inputs: Sequence[tuple[int, ...]],
     results: Sequence[int],
     settings: Mapping[str, Any],

@@ -48,7 +48,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jmars.errors import GraphError, NotReadyError
 from jmars.flow.build_time.blueprint import ALWAYS, NEVER, GraphPlan, Structure
-from jmars.flow.counters import Lending
+from jmars.flow.counters import Lendable, Lending
 from jmars.flow.run_time.executors import Executor, InlineExecutor
 from jmars.flow.run_time.vertex import GraphData, GraphVertex
 
@@ -66,7 +66,7 @@ class _News(NamedTuple):
     flushed: bool
 
 
-class Graph:
+class Graph(Lendable):
     """An instance of a graph, made by `GraphBuilder.build`: run, wait until flushed, reset, run again.
 
     Attributes
@@ -97,7 +97,7 @@ class Graph:
         self.name = plan.name
         self.structure = plan.structure
         self.state = Activation(plan.structure)
-        self.lent = True  # False while in a pool
+        self.lent = True
         self._used = Lock()  # held from run() to reset()
         self._baton = Lock()
         self._mail: deque[int | tuple[int, BaseException]] = deque()  # vertex: ended; ~data: emitted
