@@ -493,7 +493,7 @@ class _Looked:
         """The text of an f-string of constants and fields."""
         __tracebackhide__ = True
         _compute([one[0] for one in parts if one.__class__ is tuple])
-        return "".join([part if part.__class__ is str else _formatted(*part) for part in parts])
+        return "".join([_formatted(*part) if part.__class__ is tuple else part for part in parts])
 
     def __reduce__(self) -> Any:
         return cloudpickle.loads, (_looked_for_workers(),)

@@ -45,6 +45,15 @@ def test_texts_are_pythons(notebook):
     assert shown == plain and jobs == 0
 
 
+def test_a_text_of_numpys_is_a_text(notebook):
+    text = (
+        "for name, n in zip(*np.unique(np.array(['index.html', 'b']), return_counts=True)):\n"
+        "    print(f'{name:>8} {n:5d}', f'{name}{name}')"
+    )
+    shown, _, plain = texts_of(notebook, text)
+    assert shown == plain
+
+
 def test_fields_show_values_before_later_fields_change_them(notebook):
     text = (
         "names = ['a', 'b']\nprint(f'{names} without {names.pop()}')\nv = np.arange(3)\n"

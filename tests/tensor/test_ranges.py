@@ -32,6 +32,17 @@ def test_arange_of_a_dtype(dtype):
     same(mt.arange(7, dtype=dtype, chunk_size=4), np.arange(7, dtype=dtype))
 
 
+@pytest.mark.parametrize("dtype", ["u1", "u8"])
+def test_arange_downwards_of_an_unsigned_dtype_gives_no_warning(dtype):
+    same(mt.arange(59, 24, -5, dtype=dtype, chunk_size=4), np.arange(59, 24, -5, dtype=dtype))
+    same(mt.arange(250, 255, dtype=dtype, chunk_size=2), np.arange(250, 255, dtype=dtype))
+
+
+def test_arange_of_large_unsigned_numbers_is_exact():
+    start = 2**63 + 1
+    same(mt.arange(start, start + 70, 7, dtype="u8", chunk_size=4), np.arange(start, start + 70, 7, dtype="u8"))
+
+
 def test_arange_of_numpys_numbers():
     for args in [(np.int8(5),), (np.float32(2), np.float32(9)), (np.uint8(3), 9.5), (0, True)]:
         same(mt.arange(*args, chunk_size=4), np.arange(*args))

@@ -370,7 +370,7 @@ def arange(start_or_stop: Any = np._NoValue, /, stop: Any = None, step: Any = 1,
         second = _element(start + step, kind)
     if kind.kind == "b" and length > 2:
         raise TypeError("arange() is only supported for booleans when the result has at most length 2.")
-    params = (first, second) if kind.kind == "b" else (first, second - first)
+    params = (first, second) if kind.kind == "b" else (first, np.subtract(second, first))  # unsigned: modulo 2**n
     if kind.kind in "mM" and any(np.asarray(value).dtype.kind == "f" for value in given):
         raise ValueError("Could not convert object to NumPy timedelta")  # NumPy's words
     splits = decide_splits((length,), kind, chunk_size, chunks)
@@ -393,6 +393,8 @@ def open_arange(params: tuple[Any, ...], offset: int, output: ChunkType) -> Fill
             out[...] = np.array([first, gap])[begin : begin + out.size]
             return
         i = np.arange(begin, begin + out.size)
+        if output.dtype.kind == "u":
+            i = i.astype(output.dtype)  # modulo 2**n; int64 and uint64 would meet in float64
         with np.errstate(over="ignore"):
             np.multiply(i, gap, out=out, casting="unsafe")
             np.add(out, first, out=out, casting="unsafe")
