@@ -415,6 +415,8 @@ class Tensor(TensorMethods, TensorOperators):
         if not self._place.is_array and has_parts and _is_int_or_slice(index):
             return self._of_scalar()[index]
         part = cast(Tensor, call("method.getitem", self, index))
+        if index.__class__ is str and not self.ndim and not part.ndim and not self._place.is_array:
+            return Tensor(part.data)  # a field of a record is a scalar, a field of several elements a view
         buffer = self._place.buffer
         if buffer.known_writes is not None and KnownWrites.holds(part, buffer):
             return self[index]

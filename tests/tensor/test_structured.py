@@ -213,3 +213,15 @@ def test_view_that_leaves_bytes_out_is_read_only(engine):
     assert second["f1"].fetch().tolist() == [2, 4]
     with pytest.raises(ValueError, match="read-only"):
         second[:] = 4
+
+
+def test_a_field_of_a_record_is_a_scalar_and_a_copy():
+    array = np.array([("a", 1, (1, 2)), ("b", 2, (3, 4))], dtype=[("n", "U3"), ("i", "i4"), ("v", "i4", (2,))])
+    x = mt.asarray(array.copy())
+    record, expected = x[0], array[0]
+    number, pair, fields = record["i"], record["v"], list(record)
+    assert [type(one.fetch()) for one in fields] == [type(one) for one in expected]
+    record["i"], expected["i"] = 7, 7
+    pair[0], expected["v"][0] = 9, 9
+    assert number.fetch() == 1 and record["i"].fetch() == record[1].fetch() == 7
+    np.testing.assert_array_equal(x.fetch(), array)
