@@ -2,21 +2,19 @@
 
 An executor computes such a result in private memory. If a bound is known and fits well, a slot of that size is taken
 before the operand is sent and the rest given back afterwards. Otherwise private memory is promised first (the bound, or
-the size of earlier results of the program), the executor reports the true size and waits for a slot, granted
-before all requests in the allocation queue, or for a refusal with the reason. If earlier results were small, a slot
-is sent along and used if the result fits. A result that finds no room because other results or the same process hold
-the memory is dropped, and the operand runs again with room promised.
+the size of earlier results of the program), the executor reports the true size and waits for a slot, granted before all
+requests in the allocation queue, or for a refusal with the reason. If earlier results were small, a slot is sent along
+and used if the result fits. A result that finds no room because other results or the same process hold the memory is
+dropped, and the operand runs again with room promised.
 
-Operands that hold memory now: the chunks they read, and whether any of them will free memory by ending.
-
-The allocation queue asks before evicting a chunk or giving up. Dispatch knows the batches and lists them on
+ActiveOperands: the chunks that operands under way read, which are never evicted, and whether an operand frees memory by
+ending. The allocation queue asks before evicting a chunk or giving up. Dispatch knows the batches and lists them on
 request; staged operands, clients and executors that wait for a slot are counted here.
 
-Chunks that count as lost while operands of this host read them.
-
-The head gives up a chunk when its host is gone; another host may have a copy of which the head has not heard yet, and
-operands that read the copy. Freeing its slot at once would give the slot to another chunk under their hands. So the
-operands go on, and the slot is kept until none of them is under way.
+LostChunks: chunks that count as lost while operands of this host read the chunks. The head gives up a chunk when its
+host is gone; another host may have a copy of which the head has not heard yet, and operands that read the copy. Freeing
+its slot at once would give the slot to another chunk under their hands. So the operands go on, and the slot is kept
+until none of them is under way.
 Source: docs/explanation/seeds.md, "Execution in a worker".
 """
 

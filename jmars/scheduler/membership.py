@@ -3,7 +3,7 @@
 Pure: takes beats with the time, and returns changes. Any message of a host is a beat. A process beside the host's
 control process may vouch for the host: then membership waits for a busy control process, and names a stopped process.
 
-    joining ──joined──▶ here ──3 s silent──▶ suspect ──8 s silent──▶ gone
+    joining ──joined──▶ here ──3 s silent──▶ suspect ──8 s in all, 60 if vouched for──▶ gone
                          ▲                     │
                          └────────beat─────────┘
 
@@ -229,7 +229,7 @@ class Membership:
         return HostGone(identity, how, why)
 
     def _plan_look(self, now: float) -> None:
-        """Seconds until a host may change state, at most the time to notice a stall."""
+        """Set when `look` is due: at the next possible change of a host, at the latest after `STALL_SECONDS`."""
         due = now + STALL_SECONDS if self._known else math.inf
         for known in self._known.values():
             _, since, limit = self._case(known, now)
