@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,6 +33,14 @@ def _cache_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JMARS_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _flags_of_this_test() -> Iterator[None]:
+    """Flags of a cell, with which later default clusters start, end with the test."""
+    yield
+    if "jmars.client.cluster" in sys.modules:
+        sys.modules["jmars.client.cluster"]._settings.clear()
 
 
 @pytest.fixture
