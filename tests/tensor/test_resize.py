@@ -73,3 +73,12 @@ def test_insert_before_several_positions_is_an_operand_per_chunk(engine, axis, a
     put = rows if axis == 0 else rows.T
     ours = np.insert(mt.tensor(x, chunk_size=(4, 3)), at, put, axis)
     assert np.array_equal(ours.fetch(), np.insert(x, at, put, axis))
+
+
+@pytest.mark.parametrize("dtype", ["U3", "S2", "M8[D]", [("a", "i4"), ("b", "U2")]])
+def test_what_is_missing_is_the_zero_of_the_dtype(dtype):
+    nothing, some = np.zeros(0, dtype), np.zeros(3, dtype)
+    same(mt.resize(mt.asarray(nothing), (2, 2)), np.resize(nothing, (2, 2)))
+    x = mt.asarray(some, chunk_size=2)
+    x.resize(5)
+    same(x, np.zeros(5, dtype))

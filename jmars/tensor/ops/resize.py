@@ -74,7 +74,7 @@ def resize(a: Any, new_shape: Any) -> Tensor:
         raise ValueError("all elements of `new_shape` must be non-negative")
     size = math.prod(shape)
     if not x.size:
-        return full(shape, 0, x.dtype)
+        return zeros(shape, x.dtype)
     line = concatenate([x] * -(-size // x.size))[:size] if size else x[:0]
     return line.reshape(shape, copy=True)  # type: ignore[no-any-return]
 
@@ -86,7 +86,7 @@ def resized(x: Tensor, shape: Any) -> Tensor:
     if min(lengths, default=0) < 0:
         raise ValueError("negative dimensions not allowed")
     size, line = math.prod(lengths), ravel(x)
-    line = line[:size] if size <= x.size else concatenate([line, full((size - x.size,), 0, x.dtype)])
+    line = line[:size] if size <= x.size else concatenate([line, zeros((size - x.size,), x.dtype)])
     return Tensor(line.reshape(lengths).data)
 
 
