@@ -171,6 +171,31 @@ def write_small_part(x: Tensor, index: Any, value: Any) -> bool:
     return True
 
 
+def apply_small(function: np.ufunc, x: Any, *args: Any) -> bool:
+    """`function.at(x, *args)`, by NumPy, of a small tensor with elements in this process; else False."""
+    if x.__class__ is not SmallValues.tensor or not SmallValues.limit:
+        return False
+    place = x._place
+    memory = place.memory
+    if memory is None or memory.nbytes > SmallValues.limit or not place.writeable:
+        return False
+    try:
+        given = [here(value) for value in args]
+    except AwayError:
+        return False
+
+    def applied() -> Array:
+        made: Array = memory.copy()
+        function.at(made, *given)
+        return made
+
+    try:
+        made = applied()
+    except Warning as warning:
+        made = repeated(warning, applied)
+    return write_small_part(x, (), made)
+
+
 def _apart(value: Any, memory: Any) -> Any:
     """The value with copies of arrays that may share memory."""
     kind = value.__class__

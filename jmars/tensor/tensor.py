@@ -45,6 +45,7 @@ from jmars.tensor.operand import SourceLine, Splits, TensorData, cast_dtype, che
 from jmars.tensor.protocols import FUNCTIONS, call, call_override, calls_method, find, reference_to, unsupported
 from jmars.tensor.small_parts import (
     KnownWrites,
+    apply_small,
     elements,
     read_element,
     rows,
@@ -569,6 +570,8 @@ class Tensor(TensorMethods, TensorOperators):
         function = find(ufunc)
         if function is None:
             return call("method.library_ufunc", reference_to(ufunc), method, *inputs, **kwargs)
+        if method == "at" and not kwargs and apply_small(ufunc, *inputs):
+            return None
         if method != "__call__":
             return call(f"method.{method}", ufunc, *inputs, **kwargs)
         out = kwargs.get("out")

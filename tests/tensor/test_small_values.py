@@ -183,6 +183,26 @@ def test_a_diagonal_makes_no_node(engine, monkeypatch):
         assert (np.diag(x).sum(), x.diagonal(1).sum()) == (3, 3)
 
 
+@pytest.mark.parametrize("numpy", [np, mt])
+def test_a_function_applied_at_positions_makes_no_node(engine, monkeypatch, numpy):
+    rng = np.random.default_rng(0)
+    k, expected = rng.integers(0, 6, (2, 50)), np.zeros((6, 6))
+    np.add.at(expected, (k[0], k[1]), 1)
+    np.negative.at(expected, 2)
+    np.divide.at(expected[:, 1], [0, 0], np.array([2.0, 4.0]))
+    with small_values():
+        x, i = mt.zeros((6, 6)), mt.array(k)
+        monkeypatch.setattr("jmars.tensor.buffers.new_data", None)
+        numpy.add.at(x, (i[0], k[1]), 1)
+        numpy.negative.at(x, 2)
+        numpy.divide.at(x[:, 1], [0, 0], mt.array([2.0, 4.0]))
+        assert x.tolist() == expected.tolist()
+        with pytest.raises(IndexError, match="out of bounds"):
+            numpy.add.at(x, 6, 1)
+        with pytest.warns(RuntimeWarning, match="divide by zero"):
+            numpy.divide.at(x, (0, 1), 0.0)
+
+
 @pytest.mark.parametrize("text", ["char.add('x', s)", "strings.find(s, 'b')", "char.zfill(s, 9)", "char.split(s)"])
 def test_functions_of_text_make_no_node(engine, monkeypatch, text):
     with small_values():

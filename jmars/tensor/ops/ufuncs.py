@@ -22,6 +22,7 @@ from jmars.tensor.ops.arguments import assign_out, copied, trial, without_leadin
 from jmars.tensor.ops.blockwise import blockwise
 from jmars.tensor.ops.formula import Formula, FormulaValue, handled_errors
 from jmars.tensor.protocols import call, call_numpy, offers, overriding_args
+from jmars.tensor.small_parts import apply_small
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = [
@@ -164,6 +165,8 @@ def _ufunc_method(theirs: np.ufunc, name: str) -> Callable[..., Any]:
             del kwargs["initial"]
         if next(overriding_args((array, *args, *kwargs.values())), None) is not None:
             return call_numpy(getattr(theirs, name), (array, *args), kwargs, as_tensor)
+        if name == "at" and not kwargs and apply_small(theirs, array, *args):
+            return None
         return call(f"method.{name}", theirs, array, *args, **kwargs)
 
     return method
