@@ -236,15 +236,15 @@ class LabPage:
         context = self.browser.new_context()
         context.set_default_timeout(PATIENCE)
         self.page = page = context.new_page()
-        page.on("console", lambda m: self.console.append(m.text[:500]) if m.type == "error" else None)
-        page.on("pageerror", lambda error: self.console.extend(_told(error)))
+        page.on("console", lambda m: self.console.extend(_told(m.text)) if m.type == "error" else None)
+        page.on("pageerror", lambda error: self.console.extend(_told(str(error.stack))))
         page.goto(f"{self.lab.url}lab?reset&token={TOKEN}")
         page.wait_for_selector(".jp-Launcher")
         return page
 
 
-def _told(error: Error) -> list[str]:
-    """Text of an error of the page; none for two that are not ours, of ipywidgets' manager.
+def _told(stack: str) -> list[str]:
+    """An error that the page raised or printed; none for two that are not ours, of ipywidgets' manager.
 
     `getWidgetManagerOwner` of @jupyter-widgets/jupyterlab-manager 5.0.16 waits until the session context of each
     notebook is ready, and then reads `session.kernel.id`; the session of a notebook without a kernel is null. The
@@ -254,7 +254,6 @@ def _told(error: Error) -> list[str]:
     `JupyterLuminoWidget.processMessage` of the same version (jupyterlab_widgets 3.0.17) passes each message to its
     view, which `dispose` has set to null: a message to the view of a notebook that is being closed fails.
     """
-    stack = str(error.stack)
     manager = "@jupyter-widgets/jupyterlab-manager/static/" in stack
     theirs = any(f"null (reading '{name}')" in stack for name in ("kernel", "processLuminoMessage"))
     return [] if manager and theirs else [stack[:800]]
