@@ -106,7 +106,7 @@ class GreetedConnection(asyncio.Protocol):
         """The greeting is over, and no message is decoded yet."""
 
     def _refuse(self, why: str) -> None:
-        """Cut the connection; `why` goes to the log, and to who waits for the greeting."""
+        """Cut the connection; `why` goes to the log, and to the caller that waits for the greeting."""
         self._refused = why
         log.warning("connection refused: %s", why)
         if not self.ready.done():

@@ -400,7 +400,7 @@ def default_cluster(start: bool = True) -> Cluster | None:
 
 
 def start_as(n_workers: int | None, memory_limit: int | None, gpus: str | int = 0) -> None:
-    """Start later default clusters with these settings: those that the last cell of a notebook has asked for."""
+    """Start later default clusters with the settings of a notebook's last cell that had flags."""
     _settings.update(n_workers=n_workers, memory_limit=memory_limit, gpus=gpus)
 
 

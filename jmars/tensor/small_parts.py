@@ -185,15 +185,20 @@ def apply_small(function: np.ufunc, x: Any, *args: Any) -> bool:
         return False
 
     def applied() -> Array:
+        assert memory is not None
         made: Array = memory.copy()
         function.at(made, *given)
         return made
 
-    try:
-        made = applied()
-    except Warning as warning:
-        made = repeated(warning, applied)
-    return write_small_part(x, (), made)
+    with SmallValues.writing:  # no thread writes between the copy and the write
+        memory = place.memory
+        if memory is None:
+            return False
+        try:
+            made = applied()
+        except Warning as warning:
+            made = repeated(warning, applied)
+        return write_small_part(x, (), made)
 
 
 def _apart(value: Any, memory: Any) -> Any:
