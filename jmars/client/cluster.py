@@ -330,7 +330,7 @@ class Cluster(EngineClusters, HostClusters):
     def ask(self, actor: str, method: str, *args: Any, timeout: float | None = None) -> Any:
         """Call an actor of the cluster and wait for the answer, at most `timeout` seconds."""
         self._check_open()
-        with self._jobs.saying_why():
+        with self._jobs.saying_why(self.name):
             return self._connection.ask(actor, method, *args, timeout=timeout)
 
     def tell(self, actor: str, method: str, *args: Any) -> None:

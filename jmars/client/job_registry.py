@@ -99,20 +99,20 @@ class JobRegistry:
     def loss(self, name: str) -> ClusterLostError:
         """The error of running jobs after the end of the cluster `name`."""
         if self.is_stopped:
-            by = f" {self.reason}" if self.reason else ""
-            return ClusterStoppedError(f"{name} was stopped{by} before the job ended; run it again on a new cluster")
+            stopped = f"{name} was stopped {self.reason}".rstrip()
+            return ClusterStoppedError(f"{stopped} before the job ended; run it again on a new cluster")
         because = f" ({self.reason})" if self.reason else ""
         gone = f"the control process of {name} went away{because} before the job ended"
         return ClusterLostError(f"{gone}; run it on a new cluster")
 
     @contextmanager
-    def saying_why(self) -> Iterator[None]:
-        """Adds the control process's reason to a ClusterLostError that is raised meanwhile."""
+    def saying_why(self, name: str) -> Iterator[None]:
+        """Adds the reason of the end of the cluster `name` to a ClusterLostError that is raised meanwhile."""
         try:
             yield
         except ClusterLostError as error:
             if self.is_stopped:
-                raise ClusterStoppedError(f"the cluster was stopped {self.reason}".rstrip()) from error
+                raise ClusterStoppedError(f"{name} was stopped {self.reason}".rstrip()) from error
             if isinstance(self._gone, ClusterStoppedError):  # by this program
                 raise ClusterStoppedError(str(self._gone)) from error
             if not self.reason:

@@ -74,7 +74,7 @@ def test_who_waits_hears_who_stopped_the_cluster():
         in_another_process("import jmars; jmars.connect('mine').stop()")
         with pytest.raises(ClusterStoppedError, match=r"mine was stopped by another program \(process \d+\) before"):
             job.result(60)
-        with pytest.raises(ClusterStoppedError, match=r"the cluster was stopped by another program"):
+        with pytest.raises(ClusterStoppedError, match=r"mine was stopped by another program"):
             cluster.info()
     with jmars.Cluster(n_workers=1, memory_limit="512MiB", name="mine") as cluster, jmars.connect("mine") as other:
         job, same = cluster.submit(x), other.job(cluster.jobs()[0]["id"])

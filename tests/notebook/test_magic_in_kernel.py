@@ -105,7 +105,7 @@ def test_a_cell_whose_cluster_is_stopped_says_so_and_nothing_of_its_view_runs(ke
     last = [m["content"]["data"] for m in kernel.iopub if m["msg_type"] == "update_display_data"][-1]
     snap = last[MIME_TYPE]["snap"]
     assert (snap["state"], snap["live"]) == (snap["parts"][0]["state"], False) == ("cancelled", False)
-    assert told in snap["error"] or "shared is closed" in snap["error"]
+    assert f"shared was stopped{by}" in snap["error"] or "shared is closed" in snap["error"]
     counts = dict(zip(STATE_NAMES, snap["counts"], strict=True))
     assert [counts[name] for name in ("unscheduled", "ready", "running")] == [0, 0, 0] and counts["cancelled"] > 0
     assert kernel.run("x") == "'old'"
