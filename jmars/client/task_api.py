@@ -16,7 +16,7 @@ from jmars.client.job import Job
 from jmars.config import config
 from jmars.errors import JobCancelledError, UnknownTaskError
 from jmars.model.limits import REMEMBERED_JOBS
-from jmars.model.status import JobState
+from jmars.model.status import TERMINAL, JobState
 from jmars.switches import with_extra
 from jmars.tensor.spawn import Output, Spawned
 from jmars.tensor.tensor import Tensor
@@ -120,29 +120,29 @@ class TaskAPI:
 
     def get_task_results(self, progress: bool = False) -> list[TaskResult]:
         """All remembered tasks, oldest first; with `progress` running tasks have theirs, else 0."""
-        found = [self._result(one) for one in self._cluster.ask("tasks", "results")]
+        found = [self._result(one) for one in self._ask("results")]
         if progress:
             return found
         return [one if one.status is TaskStatus.terminated else replace(one, progress=0.0) for one in found]
 
     def wait_task(self, task_id: str, timeout: float | None = None) -> TaskResult:
         """State of the task when it has ended, or when `timeout` seconds have passed."""
-        return self._result(self._cluster.ask("tasks", "wait", task_id, timeout))
+        return self._result(self._ask("wait", task_id, timeout))
 
     def get_task_result(self, task_id: str) -> TaskResult:
         """How the task stands now."""
-        return self._result(self._cluster.ask("tasks", "result", task_id))
+        return self._result(self._ask("result", task_id))
 
     def get_task_progress(self, task_id: str) -> float:
         """Progress from 0 to 1; never falls, and is 1 only when the task has succeeded."""
-        return float(self._cluster.ask("tasks", "progress", task_id))
+        return self.get_task_result(task_id).progress
 
     def cancel_task(self, task_id: str) -> None:
         """Stop a task; no effect on an ended task."""
-        self._cluster.ask("session", "cancel", task_id)
+        self._ask("cancel", task_id)
 
-    def get_fetch_tileables(self, task_id: str) -> list[Tileable]:
-        """Results of a task that was submitted here, in the order of the submission."""
+    def get_fetch_tileables(self, task_id: str) -> list[Any]:
+        """Results of a task that was submitted here, in the order of the submission: each with `fetch`."""
         self.get_task_result(task_id)
         if task_id not in self._tasks:
             raise UnknownTaskError(f"{task_id} was not submitted by this TaskAPI; ask the one that did, or the Job")
@@ -150,16 +150,16 @@ class TaskAPI:
 
     def get_last_idle_time(self) -> float | None:
         """When the cluster became idle, in seconds since the epoch; None while a task runs."""
-        found = self._cluster.ask("tasks", "last_idle_time")
+        found = self._ask("last_idle_time")
         return None if found is None else float(found)
 
     def get_tileable_graph_as_json(self, task_id: str) -> dict[str, Any]:
         """Tensor operands and dependencies: `{"tileables": […], "dependencies": […]}`."""
-        return dict(_plain(self._cluster.ask("tasks", "tileable_graph", task_id)))
+        return dict(self._ask("tileable_graph", task_id))
 
     def get_tileable_details(self, task_id: str) -> dict[str, Any]:
         """Progress, number of subtasks, status and the user's line of all tileables."""
-        return dict(_plain(self._cluster.ask("tasks", "tileable_details", task_id)))
+        return dict(self._ask("tileable_details", task_id))
 
     def get_tileable_subtasks(self, task_id: str, tileable_id: str, with_input_output: bool = False) -> dict[str, Any]:
         """The operands on chunks of a tileable: `{"subtasks": […], "dependencies": […]}`.
@@ -169,23 +169,29 @@ class TaskAPI:
         with_input_output
             Whether subtasks of other tileables that these read, or that read these, are told too.
         """
-        return dict(_plain(self._cluster.ask("tasks", "tileable_subtasks", task_id, tileable_id, with_input_output)))
+        return dict(self._ask("tileable_subtasks", task_id, tileable_id, with_input_output))
+
+    def _ask(self, method: str, *args: Any) -> Any:
+        """The answer of a method of TaskManagerActor, or of "cancel", in plain values."""
+        return _plain(self._cluster.ask("session" if method == "cancel" else "tasks", method, *args))
 
     def _result(self, told: Mapping[str, Any]) -> TaskResult:
-        error: BaseException | None = None
-        if told["state"] == JobState.CANCELLED:
-            error = JobCancelledError(f"{told['task_id']} was cancelled; run it again for its result")
-        elif told["error"] is not None:
-            error = told["error"].exception()
+        ended, started = told["state"] in TERMINAL, float(told["started"])
+        status = TaskStatus.pending if told["state"] == JobState.PREPARING else TaskStatus.running
         return TaskResult(
-            told["task_id"],
+            told["id"],
             self.session_id,
-            TaskStatus(told["status"]),
-            told["start_time"],
-            told["end_time"],
-            told["progress"],
-            error,
+            TaskStatus.terminated if ended else status,
+            started,
+            started + float(told["elapsed"] or 0.0) if ended else None,
+            float(told["progress"]),
+            self._error(told),
         )
+
+    def _error(self, told: Mapping[str, Any]) -> BaseException | None:
+        if told["state"] == JobState.CANCELLED:
+            return JobCancelledError(f"{told['id']} was cancelled; run it again for its result")
+        return None if told["error"] is None else told["error"].exception()
 
 
 def _plain(value: Any) -> Any:

@@ -16,7 +16,6 @@ import io
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlsplit
@@ -25,13 +24,12 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from jmars import errors
-from jmars.client.task_api import TaskResult, TaskStatus
+from jmars.client.task_api import TaskAPI, TaskResult, TaskStatus, Tileable
 from jmars.config import config
 from jmars.errors import AuthenticationError, ClusterLostError, OperandError, ProtocolError, UnsupportedError
 from jmars.model.limits import REMEMBERED_JOBS
-from jmars.model.status import TERMINAL, JobState
+from jmars.model.status import TERMINAL
 from jmars.switches import with_extra
-from jmars.tensor.spawn import Output, Spawned
 from jmars.tensor.tensor import Tensor
 from jmars.web.npy_stream import dtype_of
 from jmars.web.operand_document import document_of
@@ -70,7 +68,7 @@ class WebResult:
         return f"<WebResult shape={self.shape} dtype={self.dtype}>"
 
 
-class WebTaskAPI:
+class WebTaskAPI(TaskAPI):
     """The tasks of a session of a gateway.
 
     Parameters
@@ -103,10 +101,13 @@ class WebTaskAPI:
         self._own = session_id is None
         self.session_id: str = session_id or self._client.ask("POST", "/api/session")["id"]
         self._uploads = 0
-        self._tasks: list[str] = []  # what was submitted here, the oldest first
+        self._submitted: list[str] = []  # here, the oldest first
 
     def submit_tileable_graph(
-        self, graph: Tensor | Sequence[Tensor], fuse_enabled: bool = True, extra_config: Mapping[str, Any] | None = None
+        self,
+        graph: Tileable | Sequence[Tileable],
+        fuse_enabled: bool = True,
+        extra_config: Mapping[str, Any] | None = None,
     ) -> str:
         """Start computing the graph of tensors; returns the task's id.
 
@@ -117,8 +118,8 @@ class WebTaskAPI:
         UnsupportedError
             If the graph holds something that does not travel as JSON: a function of the user's, a file; it is named.
         """
-        tensors = [graph] if isinstance(graph, Tensor | Spawned | Output) else list(graph)
-        for one in tensors:
+        given = [graph] if isinstance(graph, Tileable) else list(graph)
+        for one in given:
             if not isinstance(one, Tensor):
                 raise UnsupportedError(
                     f"a {type(one).__name__} does not travel as JSON; submit tensors, or use TaskAPI"
@@ -133,7 +134,7 @@ class WebTaskAPI:
             return sent[id(array)]
 
         try:
-            document = document_of({f"r{number}": one.data for number, one in enumerate(tensors)}, upload)
+            document = document_of({f"r{number}": one.data for number, one in enumerate(given)}, upload)
             document["settings"] = with_extra(config.task, extra_config, fuse_enabled)
             document["consumes"] = list(sent.values())
             task = str(self._client.ask("POST", self._path("graph"), None, document)["id"])
@@ -141,38 +142,18 @@ class WebTaskAPI:
             for name in sent.values():
                 self._client.ask("DELETE", self._path("array", name))
             raise
-        self._tasks.append(task)
-        while len(self._tasks) > REMEMBERED_JOBS and self._let_go(self._tasks[0]):
-            del self._tasks[0]
+        self._submitted.append(task)
+        while len(self._submitted) > REMEMBERED_JOBS and self._let_go(self._submitted[0]):
+            del self._submitted[0]
         return task
-
-    def get_task_results(self, progress: bool = False) -> list[TaskResult]:
-        """All tasks of the session, oldest first; with `progress` running tasks have theirs, else 0."""
-        found = [self._result(one) for one in self._client.ask("GET", self._path("graph"))]
-        if progress:
-            return found
-        return [one if one.status is TaskStatus.terminated else replace(one, progress=0.0) for one in found]
 
     def wait_task(self, task_id: str, timeout: float | None = None) -> TaskResult:
         """State of the task when it has ended, or when `timeout` seconds have passed."""
         end = None if timeout is None else time.monotonic() + timeout
         while True:
-            left = WAIT if end is None else min(WAIT, max(0.0, end - time.monotonic()))
-            told = self._client.ask("GET", self._path("graph", task_id), {"wait": left})
-            if told["state"] in TERMINAL or (end is not None and time.monotonic() >= end):
-                return self._result(told)
-
-    def get_task_result(self, task_id: str) -> TaskResult:
-        """How the task stands now."""
-        return self._result(self._client.ask("GET", self._path("graph", task_id)))
-
-    def get_task_progress(self, task_id: str) -> float:
-        """Progress from 0 to 1; never falls, and is 1 only when the task has succeeded."""
-        return float(self._client.ask("GET", self._path("graph", task_id))["progress"])
-
-    def cancel_task(self, task_id: str) -> None:
-        """Stop a task; no effect on an ended task."""
-        self._client.ask("DELETE", self._path("graph", task_id))
+            found = self._result(self._ask("wait", task_id, WAIT if end is None else min(WAIT, end - time.monotonic())))
+            if found.status is TaskStatus.terminated or (end is not None and time.monotonic() >= end):
+                return found
 
     def get_fetch_tileables(self, task_id: str) -> list[WebResult]:
         """Results of a task, in the order of the submission."""
@@ -180,24 +161,6 @@ class WebTaskAPI:
         return [
             WebResult(self._client, self._path("graph", task_id, "result", name), one) for name, one in told.items()
         ]
-
-    def get_last_idle_time(self) -> float | None:
-        """When the cluster became idle, in seconds since the epoch; None while a task runs."""
-        found = self._client.ask("GET", "/api/cluster")["idle_since"]
-        return None if found is None else float(found)
-
-    def get_tileable_graph_as_json(self, task_id: str) -> dict[str, Any]:
-        """Tensor operands and dependencies: `{"tileables": […], "dependencies": […]}`."""
-        return dict(self._client.ask("GET", self._path("graph", task_id, "detail", "tileable_graph")))
-
-    def get_tileable_details(self, task_id: str) -> dict[str, Any]:
-        """Progress, number of subtasks, status and the user's line of all tileables."""
-        return dict(self._client.ask("GET", self._path("graph", task_id, "detail", "tileable_details")))
-
-    def get_tileable_subtasks(self, task_id: str, tileable_id: str, with_input_output: bool = False) -> dict[str, Any]:
-        """The operands on chunks of a tileable; with `with_input_output` also their direct inputs and readers."""
-        query = {"tileable": tileable_id, "io": int(with_input_output)}
-        return dict(self._client.ask("GET", self._path("graph", task_id, "detail", "subtasks"), query))
 
     def close(self) -> None:
         """End a session that was opened here: cancel its tasks and release its results."""
@@ -223,22 +186,22 @@ class WebTaskAPI:
     def _path(self, *parts: str) -> str:
         return f"/api/session{quoted(self.session_id, *parts)}"
 
-    def _result(self, told: Mapping[str, Any]) -> TaskResult:
-        state, error = told["state"], told["error"]
-        ended = state in TERMINAL
-        status = TaskStatus.terminated if ended else TaskStatus.pending
-        if state not in (*TERMINAL, JobState.PREPARING):
-            status = TaskStatus.running
-        started = float(told["started"] or 0.0)
-        return TaskResult(
-            told["id"],
-            self.session_id,
-            status,
-            started,
-            started + float(told["elapsed"] or 0.0) if ended else None,
-            float(told["progress"]),
-            None if error is None else exception_of(error["error"], error["message"], error["line"]),
-        )
+    def _ask(self, method: str, *args: Any) -> Any:
+        """The gateway's answer to a method of TaskManagerActor."""
+        if method == "last_idle_time":
+            return self._client.ask("GET", "/api/cluster")["idle_since"]
+        path, verb, query = self._path("graph", *args[:1]), "DELETE" if method == "cancel" else "GET", {}
+        if method == "wait":
+            query = {"wait": max(0.0, args[1])}
+        elif method == "tileable_subtasks":
+            path, query = f"{path}/detail/subtasks", {"tileable": args[1], "io": int(args[2])}
+        elif method in ("tileable_graph", "tileable_details"):
+            path = f"{path}/detail/{method}"
+        return self._client.ask(verb, path, query)
+
+    def _error(self, told: Mapping[str, Any]) -> BaseException | None:
+        error = told["error"]
+        return None if error is None else exception_of(error["error"], error["message"], error["line"])
 
 
 def _part(index: Any) -> str:

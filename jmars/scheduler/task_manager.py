@@ -15,13 +15,11 @@ from numpy.typing import NDArray
 from jmars.actors import remote_method
 from jmars.errors import UnknownTaskError
 from jmars.model import events
-from jmars.model.status import TERMINAL, JobState
 from jmars.model.status import OperandState as S
 from jmars.scheduler.graph_actor import GraphActor
 from jmars.scheduler.session_actor import SessionActor
 
-PENDING, RUNNING, TERMINATED = 0, 1, 2  # a task
-SUCCEEDED, ERRORED, CANCELLED = 2, 3, 4  # a subtask, beside the first two above
+PENDING, RUNNING, SUCCEEDED, ERRORED, CANCELLED = range(5)  # a subtask
 STATUS = {
     S.UNSCHEDULED: PENDING, S.READY: PENDING, S.RUNNING: RUNNING, S.CANCELLING: RUNNING, S.FINISHED: SUCCEEDED,
     S.FREED: SUCCEEDED, S.SPILLED: SUCCEEDED, S.CANCELLED: CANCELLED, S.FATAL: ERRORED,
@@ -41,20 +39,13 @@ class TaskManagerActor:
 
     @remote_method
     async def result(self, task: str) -> dict[str, Any]:
-        """How a job stands: the fields of `TaskResult`."""
+        """How a job stands."""
         graph = self._session.graph(task)
-        started = time.time() - (time.monotonic() - graph.submitted)
-        ended = graph.state in TERMINAL
-        if ended:
-            status = TERMINATED
-        else:
-            status = PENDING if graph.state is JobState.PREPARING else RUNNING
         return {
-            "task_id": task,
-            "status": status,
+            "id": task,
             "state": str(graph.state),
-            "start_time": started,
-            "end_time": started + graph.elapsed if ended else None,
+            "started": time.time() - (time.monotonic() - graph.submitted),
+            "elapsed": graph.elapsed,
             "progress": graph.progress,
             "error": graph.error,
         }
@@ -64,11 +55,6 @@ class TaskManagerActor:
         """`result`, once the job has ended or `timeout` seconds have passed."""
         await self._session.wait(task, timeout)
         return await self.result(task)
-
-    @remote_method
-    async def progress(self, task: str) -> float:
-        """Share of a job that is done."""
-        return self._session.graph(task).progress
 
     @remote_method
     async def last_idle_time(self) -> float | None:

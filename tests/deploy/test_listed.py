@@ -36,7 +36,7 @@ LISTED = {
     MemberActor: "start_again look info rest end",
     Seat: "join listens take carried costs warm read",
     ChunkExchange: "begin add_peer dial drop_peer",
-    TaskManagerActor: "results result wait progress last_idle_time tileable_graph tileable_details tileable_subtasks",
+    TaskManagerActor: "results result wait last_idle_time tileable_graph tileable_details tileable_subtasks",
     WhyActor: "job cluster operand pulses expect stalled",
     JournaledSession: "submit cancel withdraw keep drop",
     SchedulerProcess: "resume machine note plans ping",
