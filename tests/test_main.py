@@ -18,7 +18,7 @@ assert run(["host"]) == 0
 """
 
 
-def test_a_process_of_a_cluster_looks_for_garbage_but_not_among_its_modules():
+def test_a_process_of_a_cluster_collects_garbage_but_not_of_modules():
     answer = subprocess.run([sys.executable, "-c", PROGRAM], check=True, capture_output=True, text=True, timeout=60)
     assert answer.stdout.split() == ["True", "True"]
 

@@ -189,7 +189,7 @@ def test_with_an_infinite_timeout_only_a_new_connection_repeats() -> None:
     assert found == ["lost"]
 
 
-def test_the_window_holds_messages_back_and_the_limit_says_that_nobody_is_there() -> None:
+def test_the_window_holds_messages_back_and_the_limit_finds_a_dead_peer() -> None:
     a, b = two(window=2, limit=5)
     frames = [frame for number in range(5) for frame in a.send(number, 0.0)]
     assert len(frames) == 2 and a.unacknowledged == 5
@@ -212,7 +212,7 @@ def test_repetitions_come_more_and_more_slowly() -> None:
     assert gaps == sorted(gaps) and gaps[-1] == 5.0
 
 
-def test_a_new_incarnation_acts_on_nothing_that_was_meant_for_the_one_before() -> None:
+def test_a_new_incarnation_ignores_orders_for_the_one_before() -> None:
     a, old = two()
     frames = [a.send(word, 0.0)[0] for word in ("one", "two")]
     old.receive(frames[0], 0.0)

@@ -36,7 +36,7 @@ def test_large_messages_pass():
     run(test)
 
 
-def test_messages_take_effect_once_and_in_order_over_connections_that_break():
+def test_messages_take_effect_once_and_in_order_over_broken_connections():
     async def test():
         async with two_hosts() as world:
             for number in range(2000):

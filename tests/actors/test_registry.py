@@ -68,7 +68,7 @@ def test_a_cluster_is_found_by_id_or_name_and_the_newest_without(runtime_dir):
         (runtime_dir / f"{name}.json").unlink()
 
 
-def test_a_name_is_taken_while_its_cluster_listens_and_free_when_it_was_killed(runtime_dir, tmp_path):
+def test_a_name_is_taken_while_its_cluster_listens_and_free_after_a_kill(runtime_dir, tmp_path):
     path = str(tmp_path / "s")
     file = write(runtime_dir / "c1.json", ENTRY | {"socket": path})
     refuse_twin("local")  # nobody is there

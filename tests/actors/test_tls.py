@@ -70,7 +70,7 @@ def test_a_client_without_a_certificate_is_refused_at_its_first_read():
         Met(server_context(HEAD), enrolment_context(AUTHORITY.certificate))
 
 
-def test_a_stranger_is_accepted_where_strangers_may_enrol_and_has_no_identity():
+def test_a_stranger_is_accepted_where_strangers_may_enrol():
     met = Met(server_context(HEAD, strangers=True), enrolment_context(AUTHORITY.certificate))
     assert met.identity is None and met.received == b"welcome"
 

@@ -49,7 +49,7 @@ def click_cancel(notebook: NotebookPage, cell: int, following: int) -> None:
 
 @pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("version", IN_LAB)
-def test_a_cell_that_blocks_is_cancelled_before_and_after_the_page_is_reloaded(lab, lab_page, version):
+def test_a_blocking_cell_is_cancelled_before_and_after_a_page_reload(lab, lab_page, version):
     write_kernelspec(lab.specs, f"ipykernel-{version}", version)
     cells = [SETUP, slow(60), "print('next', x, job.state)", "print('again', x, job.state)"]
     lab.write("cancel.ipynb", cells, f"ipykernel-{version}")
@@ -69,7 +69,7 @@ def test_a_cell_that_blocks_is_cancelled_before_and_after_the_page_is_reloaded(l
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_the_view_is_seen_in_both_themes_and_needs_no_kernel_when_it_is_saved(lab, lab_page, theme):
+def test_the_view_is_seen_in_both_themes_and_saved_without_a_kernel(lab, lab_page, theme):
     name = f"look-{theme}.ipynb"
     lab.write(name, [SETUP, slow(4), "total + 1"])
     with lab_page.opened(name, height=1000) as notebook:
@@ -120,7 +120,7 @@ BOXES = """() => {
 }"""
 
 
-def test_the_graph_of_a_cell_that_has_ended_takes_the_colours_of_another_theme(lab, lab_page):
+def test_the_graph_of_an_ended_cell_takes_another_themes_colours(lab, lab_page):
     flags = "%%jmars -w 2 --memory 512MiB --view full"
     cell = f"{flags}\nnp.random.default_rng(1).random((800, 800), chunk_size=800).sum()"  # boxes with names
     lab.write("rethemed.ipynb", [SETUP, cell])

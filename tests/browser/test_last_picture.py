@@ -49,7 +49,7 @@ def test_a_kernel_that_is_gone_is_said_and_saved_so(lab, lab_page, way):
         notebook.view(1).get_by_text("kernel gone").first.wait_for()
 
 
-def test_a_notebook_that_was_saved_in_mid_run_shows_that_picture_when_its_kernel_is_gone(lab, lab_page):
+def test_a_notebook_saved_in_mid_run_shows_its_picture_without_a_kernel(lab, lab_page):
     lab.write("mid.ipynb", [SETUP, slow(60)])
     with lab_page.opened("mid.ipynb", fresh=True) as notebook:
         notebook.run(0, wait=True)
@@ -63,7 +63,7 @@ def test_a_notebook_that_was_saved_in_mid_run_shows_that_picture_when_its_kernel
 
 
 @pytest.mark.long
-def test_a_page_that_is_reloaded_in_mid_run_has_prints_result_and_picture_at_the_end(lab, lab_page, tmp_path):
+def test_a_page_reloaded_in_mid_run_has_prints_result_and_picture(lab, lab_page, tmp_path):
     gate = tmp_path / "gate"
     cell = slow(60, gate).replace("\ntotal\n", "\nprint('first', end=' ')\nprint('sum', total > 0)\ntotal\n")
     lab.write("reloaded.ipynb", [SETUP, cell, "print('state', job.state)"])

@@ -26,7 +26,7 @@ STATE = "window.jupyterapp.shell.currentWidget.context.sessionContext.session.ke
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_the_line_that_runs_is_seen_above_the_prints_and_cancel_interrupts_it(lab, lab_page, theme):
+def test_the_running_line_is_seen_above_prints_and_cancel_interrupts(lab, lab_page, theme):
     name = f"python-{theme}.ipynb"
     lab.write(name, [SETUP, PYTHON, "print('next', x)"])
     with lab_page.opened(name, height=700) as notebook:
@@ -69,7 +69,7 @@ def test_a_page_without_a_control_channel_names_the_stop_button(lab, lab_page):
         assert notebook.text(2).strip() == "next old"
 
 
-def test_the_view_splits_no_printed_line_and_a_cell_of_milliseconds_has_none(lab, lab_page):
+def test_the_view_splits_no_printed_line_and_short_cells_have_none(lab, lab_page):
     late = "import jmars.notebook.sampler as sampler; sampler._REVEAL_SECONDS = 60.0"  # in no case a view without a job
     lab.write("prints.ipynb", [f"{SETUP}\n{late}", PRINTS, "%%jmars\nprint('small')", "1"])
     with lab_page.opened("prints.ipynb", height=700) as notebook:

@@ -38,7 +38,7 @@ SEEN = "() => { cancelAnimationFrame(window.looking); return [...window.heights]
 
 @pytest.mark.parametrize("width", [820, 1440])
 @pytest.mark.parametrize("theme", THEMES)
-def test_the_view_has_two_heights_and_is_a_line_above_the_result_at_the_end(lab, lab_page, theme, width):
+def test_the_view_has_two_heights_and_is_a_line_at_the_end(lab, lab_page, theme, width):
     name = f"quiet-{theme}-{width}.ipynb"
     lab.write(name, [SETUP, TWO_JOBS, PYTHON])
     with lab_page.opened(name, width=width, height=1000) as notebook:

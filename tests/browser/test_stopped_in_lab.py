@@ -19,7 +19,7 @@ map_blocks(slow, arange(400.0, chunk_size=1) + 1, dtype=float).sum()"""
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_a_cell_says_that_the_side_bar_stopped_its_cluster_and_no_view_goes_on(lab, lab_page, theme):
+def test_a_cell_says_that_the_side_bar_stopped_its_cluster(lab, lab_page, theme):
     name = f"stopped-{theme}.ipynb"
     lab.write(name, ["%load_ext jmars\nimport jmars\ncluster = jmars.connect('to-stop')", CELL])
     with lab_page.opened(name, width=1500) as notebook:

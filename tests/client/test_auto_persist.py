@@ -208,7 +208,7 @@ def test_what_has_no_size_yet_is_not_kept():
         assert some.data not in (*found.kept, *found.large)
 
 
-def test_what_names_of_a_cell_refer_to_is_kept_at_the_first_look_where_it_is_costly():
+def test_costly_values_with_a_name_in_a_cell_are_kept_at_the_first_look():
     x = mt.ones((10, 10), chunk_size=5)
     first = mt.sort(x, axis=0)
     second = mt.sort(first, axis=1)

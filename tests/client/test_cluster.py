@@ -61,7 +61,7 @@ def test_an_array_that_is_a_result_of_a_failed_job_is_let_go(cluster):
     until(lambda: cluster.info()["memory"]["chunks"] == 0)
 
 
-def test_the_same_tensor_computed_by_two_jobs_at_once_can_be_fetched_from_both(cluster):
+def test_a_tensor_computed_by_two_jobs_at_once_is_fetched_from_both(cluster):
     node = mt.arange(10_000, chunk_size=100) + 1
     jobs = [cluster.submit(node) for _ in range(4)]
     for job in jobs:
@@ -85,7 +85,7 @@ def test_a_value_made_of_what_a_running_job_computes_waits_for_that_job(cluster,
     assert len(list(tmp_path.iterdir())) == 10  # calls
 
 
-def test_a_callback_that_asks_the_cluster_gets_an_error_instead_of_waiting_for_itself(cluster):
+def test_a_callback_that_asks_the_cluster_gets_an_error_not_a_deadlock(cluster):
     said = []
 
     def ask(job):
@@ -116,7 +116,7 @@ def test_a_cluster_may_be_closed_by_a_callback_and_by_many_threads():
         one.info()
 
 
-def test_a_control_process_that_dies_while_the_default_cluster_starts_is_a_clear_error(monkeypatch):
+def test_a_control_process_that_dies_at_the_start_is_a_clear_error(monkeypatch):
     monkeypatch.setattr(cluster_registry, "_open", [])
     started = []
     make = module.local

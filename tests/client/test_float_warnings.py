@@ -107,7 +107,7 @@ USES: dict[str, Callable[[Any, Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("use", USES)
-def test_warnings_of_a_job_that_nobody_waited_for_come_with_the_next_use_of_a_value(cluster: Any, use: str) -> None:
+def test_warnings_of_an_unwatched_job_come_with_the_next_use_of_a_value(cluster: Any, use: str) -> None:
     x, ended = mt.asarray(np.array([0.0, 1.0])), threading.Event()
     with config.using(local_seconds=0.0):
         value = 1 / (x * 2)

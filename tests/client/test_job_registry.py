@@ -36,7 +36,7 @@ def test_a_report_ends_the_job_that_waits():
     assert one.wait(0) and reports.running == [other]
 
 
-def test_who_waits_when_the_cluster_is_gone_hears_that_and_who_comes_later_too():
+def test_waiting_and_later_clients_hear_that_the_cluster_is_gone():
     reports = JobRegistry()
     one, other = job("job-1"), job("job-2")
     reports.expect(one)

@@ -204,7 +204,7 @@ def test_a_large_array_that_was_changed_is_an_error(cluster):
         x.sum().fetch()
 
 
-def test_a_part_that_is_large_and_computed_again_is_left_to_a_job_which_keeps_it(cluster):
+def test_a_large_part_computed_again_is_left_to_a_job_that_keeps_it(cluster):
     x = mt.random.default_rng(3).random(200_000)
     assert x.nbytes > NAMED_BYTES
     first = here(cluster, x.sum())
@@ -213,7 +213,7 @@ def test_a_part_that_is_large_and_computed_again_is_left_to_a_job_which_keeps_it
     here(cluster, x.max())
 
 
-def test_a_value_of_up_to_a_mebibyte_is_kept_here_where_a_name_refers_to_it(cluster):
+def test_a_value_of_a_mebibyte_with_a_name_is_kept_here(cluster):
     x = mt.random.default_rng(3).random(20_000)
     assert SMALL < x.nbytes <= NAMED_BYTES
     first = here(cluster, x.sum())
@@ -230,7 +230,7 @@ def test_all_large_values_that_are_kept_here_have_a_bound(cluster, monkeypatch):
     there(cluster, y.max())
 
 
-def test_a_gradient_descent_that_keeps_its_losses_in_a_list_needs_no_job_after_the_first_turns(cluster):
+def test_a_gradient_descent_with_a_list_of_losses_needs_few_jobs(cluster):
     x, y = np.random.default_rng(6).random((50_000, 3)), np.ones(50_000)
     wide = (mt.asarray(x) - x.mean(axis=0)) / x.std(axis=0)
     w, losses, jobs = mt.zeros(3), [], []

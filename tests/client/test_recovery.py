@@ -60,7 +60,7 @@ def job_on(cluster, tensor=None):
     return Job(cluster, "job-1", "one", [(mt.ones(4) + 1 if tensor is None else tensor).data], True)
 
 
-def test_it_is_submitted_again_without_what_was_lost_and_whoever_waits_hears_of_the_end_only():
+def test_a_job_is_submitted_again_without_lost_values():
     cluster = Cluster(None)
     job = job_on(cluster)
     seen, told = [], []
@@ -89,7 +89,7 @@ def test_each_tensor_that_the_client_retains_may_be_found_lost_by_itself():
     assert cluster.forgotten == ["key", *names]
 
 
-def test_what_fails_otherwise_and_what_was_cancelled_is_not_submitted_again():
+def test_other_failures_and_cancelled_operands_are_not_submitted_again():
     cluster = Cluster(None)
     job = job_on(cluster)
     job.ended(report(OSError("no")))

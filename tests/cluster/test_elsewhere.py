@@ -59,7 +59,7 @@ def test_what_a_stopped_worker_runs_is_copied_and_what_it_waits_with_taken():
 
 
 @pytest.mark.long
-def test_a_stopped_worker_that_runs_a_users_function_is_ended_and_the_function_runs_elsewhere():
+def test_a_stopped_worker_with_a_users_function_is_ended_and_it_runs_again():
     def twice(block):
         time.sleep(0.3)
         return block * 2
@@ -114,7 +114,7 @@ def test_one_that_holds_the_interpreter_for_long_lives():
 
 @pytest.mark.long
 @pytest.mark.root
-def test_a_frozen_worker_that_cannot_even_die_is_given_up_and_its_slot_is_free_when_it_is_gone():
+def test_the_slot_of_a_frozen_worker_is_free_when_the_worker_is_gone():
     group = Path(f"/sys/fs/cgroup/freezer/jmars-elsewhere-{os.getpid()}")
     try:
         group.mkdir()
@@ -161,7 +161,7 @@ def _movers(cluster):
     return [child.pid for child in zygote.children() if child.pid not in known]
 
 
-def test_what_waits_behind_a_blocked_operand_runs_elsewhere_within_a_second(tmp_path):
+def test_the_queue_of_a_blocked_operand_runs_elsewhere_within_a_second(tmp_path):
     gate = tmp_path / "gate"
 
     def step(block, path):
@@ -182,7 +182,7 @@ def test_what_waits_behind_a_blocked_operand_runs_elsewhere_within_a_second(tmp_
         assert job.result(30).tolist() == list(range(1, 41)) and once(job)
 
 
-def test_a_kernel_that_takes_far_longer_than_its_like_is_copied_and_the_first_one_counts(tmp_path):
+def test_a_kernel_slower_than_its_like_is_copied_and_the_first_counts(tmp_path):
     gate = tmp_path / "gate"
 
     def sometimes(out, inputs, number, gate=str(gate)):

@@ -196,7 +196,7 @@ def test_a_stopped_scheduler_is_waited_for(cluster):
 
 
 @pytest.mark.long
-def test_schedulers_that_die_one_after_the_other_end_the_cluster_with_a_reason(cluster):
+def test_schedulers_that_die_in_a_row_end_the_cluster_with_a_reason(cluster):
     node, _ = work()
     job = cluster.submit_data([node], single=True)
     seen = set()
@@ -234,7 +234,7 @@ def test_a_job_that_fails_as_the_scheduler_dies_still_fails(cluster):
 
 
 @pytest.mark.long
-def test_a_journal_that_cannot_be_read_ends_the_cluster_and_nobody_waits_for_ever(cluster):
+def test_a_journal_that_cannot_be_read_ends_the_cluster(cluster):
     assert cluster.submit(mt.ones(4).sum()).result(60) == 4
     journal = Journal(str(cluster._host.folders.journal), lambda call: None)
     journal.note("of another version")

@@ -192,7 +192,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
-def test_an_error_of_our_own_in_the_control_process_ends_the_running_jobs_with_the_reason():
+def test_an_error_of_jmars_in_the_control_process_ends_the_running_jobs():
     with Cluster(n_workers=1) as cluster:
         node, _ = work()
         job = cluster.submit_data([node])

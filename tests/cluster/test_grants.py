@@ -17,7 +17,7 @@ MiB = 2**20
 LIMIT = 400 * MiB
 
 
-def test_a_function_that_wants_six_gigabytes_fails_by_name_and_others_go_on():
+def test_a_function_that_wants_six_gigabytes_fails_by_name():
     def grab(block):
         return block + np.ones(6 * 2**30, np.uint8)[: len(block)]
 
@@ -33,7 +33,7 @@ def test_a_function_that_wants_six_gigabytes_fails_by_name_and_others_go_on():
         assert good.result(30).tolist() == list(range(1, 41))
 
 
-def test_one_that_takes_ever_more_in_pieces_is_held_and_the_cluster_stays_within_its_limit_and_a_tenth():
+def test_a_function_that_grows_in_pieces_is_held_near_the_limit():
     def hoard(block):
         kept = [np.ones(2**20, np.uint8)]
         while len(kept) < 6 * 1024:
@@ -51,7 +51,7 @@ def test_one_that_takes_ever_more_in_pieces_is_held_and_the_cluster_stays_within
         assert max(peak, cluster.info()["memory"]["peak"]) <= 1.1 * LIMIT
 
 
-def test_one_that_takes_much_runs_again_alone_with_all_there_is_and_the_next_ones_are_promised_as_much(tmp_path):
+def test_a_large_function_runs_again_alone_and_its_like_reserve_as_much(tmp_path):
     def much(block, folder):
         import os
         import uuid
@@ -70,7 +70,7 @@ def test_one_that_takes_much_runs_again_alone_with_all_there_is_and_the_next_one
 
 
 @pytest.mark.long
-def test_memory_that_functions_have_freed_does_not_stay_beside_the_chunks_that_come_next():
+def test_memory_freed_by_functions_does_not_stay_beside_new_chunks():
     def pieces(block):
         kept = [np.ones(2**17) for _ in range(120)]  # 120 MiB, too small each to be a mapping of its own
         return block + len(kept)
@@ -82,7 +82,7 @@ def test_memory_that_functions_have_freed_does_not_stay_beside_the_chunks_that_c
 
 
 @pytest.mark.long
-def test_where_a_view_parts_the_free_memory_a_function_gets_the_larger_part_and_no_error_while_there_is_room():
+def test_free_memory_parted_by_a_view_gives_a_function_the_larger_part():
     with Cluster(n_workers=1, memory_limit=LIMIT):
         chunks = [(mt.ones(2**21, chunk_size=2**21) + number).execute() for number in range(20)]  # 16 MiB each
         view = chunks[10].fetch(copy=False)
@@ -166,7 +166,7 @@ def test_the_cap_ends_with_the_function():
 
 
 @pytest.mark.long
-def test_zarr_which_starts_threads_of_its_own_is_read_though_memory_is_short(tmp_path):
+def test_zarr_with_its_own_threads_is_read_though_memory_is_short(tmp_path):
     zarr = pytest.importorskip("zarr", reason="zarr is not installed")
     stored = zarr.create_array(str(tmp_path / "a.zarr"), shape=(1000, 1000), chunks=(250, 250), dtype="f8")
     stored[:] = 1.5
@@ -177,7 +177,7 @@ def test_zarr_which_starts_threads_of_its_own_is_read_though_memory_is_short(tmp
     sys.modules["zarr.core.sync"].cleanup_resources()  # its threads in this process
 
 
-def test_a_function_that_leaks_does_not_grow_its_process_without_end_and_every_result_is_right():
+def test_a_leaking_function_does_not_grow_its_process_without_end():
     def leak(block):
         import sys
 
@@ -213,7 +213,7 @@ def test_what_functions_share_with_others_counts_as_left_behind():
 
 
 @pytest.mark.long
-def test_a_library_that_asks_for_memory_for_ever_is_ended_and_its_function_told():
+def test_a_library_that_asks_for_memory_for_ever_is_ended():
     pytest.importorskip("scipy")
 
     def loads(value):
@@ -236,7 +236,7 @@ def test_a_library_that_asks_for_memory_for_ever_is_ended_and_its_function_told(
 
 
 @pytest.mark.long
-def test_when_only_one_call_took_much_those_after_it_run_beside_each_other_again():
+def test_after_one_large_call_the_next_ones_run_beside_each_other():
     def once_much(block):
         import time
 

@@ -103,7 +103,7 @@ def test_a_result_of_twice_the_limit_is_kept_and_read_in_parts(small):
 
 
 @pytest.mark.long
-def test_thousands_of_small_chunks_that_do_not_fit_are_kept_within_the_limit():
+def test_thousands_of_small_chunks_are_kept_within_the_limit():
     with Cluster(n_workers=2, memory_limit=LIMIT) as cluster:
         x = mt.random.default_rng(21).random(15_000_000, chunk_size=500)
         job = cluster.submit(x + 1)  # 30,000 chunks of 4 KB

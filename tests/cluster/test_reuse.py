@@ -21,7 +21,7 @@ def model(x, y):
     return (z[::-1] + np.exp(-abs(z))).sum(axis=0)
 
 
-def test_a_second_run_with_other_data_takes_the_plan_and_gives_the_new_values(cluster):
+def test_a_second_run_with_other_data_takes_the_plan_and_new_values(cluster):
     rng, before = np.random.default_rng(0), cluster.info()["plans"]
     for turn in range(5):
         x, y = rng.random((20, 6)), rng.random((20, 6))
@@ -55,7 +55,7 @@ def test_whatever_ran_before_the_values_are_numpys(cluster, steps, data):
         assert np.array_equal(run(cluster, lazy), real)
 
 
-def test_bounds_seeds_and_what_a_function_closes_over_are_never_those_of_another_run(cluster):
+def test_bounds_seeds_and_closures_are_never_those_of_another_run(cluster):
     x = np.arange(20.0)
 
     def shifted(by):

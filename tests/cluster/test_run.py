@@ -138,7 +138,7 @@ def test_an_operand_too_large_for_the_limit_is_refused_with_the_numbers():
         run(small, numbers(1, 50 * 2**20))
 
 
-def test_results_that_fit_neither_in_memory_nor_on_disk_are_refused_at_once():
+def test_results_that_fit_neither_memory_nor_disk_are_refused():
     with Cluster(n_workers=1, memory_limit="200MiB") as small:
         big = numbers(2**15, 2**23)  # 2 TiB, and each chunk fits
         started = time.monotonic()

@@ -134,7 +134,7 @@ def slow(block):
 
 
 @pytest.mark.parametrize("wanted", [1, 4])
-def test_a_scheduler_that_dies_after_the_number_changed_in_mid_run_is_followed_by_one_that_goes_on(wanted):
+def test_a_scheduler_that_dies_after_a_scaling_is_followed(wanted):
     with Cluster(n_workers=2, memory_limit="500MiB", schedulers=1) as cluster:
         job = cluster.submit(mt.map_blocks(slow, mt.arange(60.0, chunk_size=1), dtype=float).sum())
         while job.describe()["counts"].get("finished", 0) < 8:
@@ -189,7 +189,7 @@ def keeps(block):
     return block
 
 
-def test_what_functions_leave_behind_in_workers_that_came_stays_within_the_limit():
+def test_leftovers_of_functions_in_new_workers_stay_within_the_limit():
     with Cluster(n_workers=1, memory_limit="600MiB") as cluster:
         cluster.scale(10)
         arrays = mt.ones(50 * 2**20, chunk_size=2**20) * 2

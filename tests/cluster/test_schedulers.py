@@ -192,7 +192,7 @@ def test_a_scheduler_that_stands_still_is_not_waited_for(three, tmp_path):
         os.kill(pid, signal.SIGCONT)
 
 
-def test_nothing_is_left_when_the_cluster_is_closed_or_its_control_process_is_killed():
+def test_nothing_is_left_after_a_close_or_a_kill_of_the_control_process():
     for how in ("close", "kill"):
         cluster = jmars.Cluster(n_workers=1, memory_limit="320MiB", schedulers=2)
         pids = list(processes(cluster).values())

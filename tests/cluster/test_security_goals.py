@@ -204,7 +204,7 @@ def test_goal_06_nothing_is_open_to_others_under_any_umask(tmp_path):
 
 
 @pytest.mark.root
-def test_goal_07_another_user_can_read_neither_shared_memory_nor_spilled_chunks(tmp_path):
+def test_goal_07_another_user_reads_neither_shared_memory_nor_spill(tmp_path):
     if os.getuid() != 0:
         pytest.skip("needs root to become another user")
     tmp_path.chmod(0o755)
@@ -244,7 +244,7 @@ def test_goal_10_words_of_a_slurm_script_run_nothing(tmp_path, word):
 
 
 @pytest.mark.long
-def test_goal_11_a_spill_folder_that_was_put_there_by_somebody_else_is_refused(tmp_path):
+def test_goal_11_a_spill_folder_made_by_another_user_is_refused(tmp_path):
     """As a link to elsewhere, or open to others: nothing is written there, and the next job runs."""
     spill, elsewhere = tmp_path / "spill", tmp_path / "elsewhere"
     spill.mkdir()

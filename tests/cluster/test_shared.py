@@ -101,7 +101,7 @@ def test_a_fetch_that_is_interrupted_holds_nothing(monkeypatch):
         assert cluster.info()["memory"]["chunks"] == 0
 
 
-def test_within_once_an_array_is_sent_for_the_first_job_only_and_goes_with_the_last(tmp_path):
+def test_within_once_an_array_is_sent_once_and_goes_with_the_last_job(tmp_path):
     gate = tmp_path / "gate"
 
     def slowly(out, inputs, number):

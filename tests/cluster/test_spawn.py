@@ -96,7 +96,7 @@ def test_what_was_executed_does_not_run_again(cluster, tmp_path):
     assert (tmp_path / "ran").read_text() == "x"
 
 
-def test_the_view_shows_the_function_by_name_and_an_error_names_line_and_trace(cluster):
+def test_the_view_names_the_function_and_an_error_its_line_and_trace(cluster):
     def fails(x):
         raise KeyError(x)
 
@@ -132,7 +132,7 @@ def test_many_small_tasks(cluster):
     assert total.fetch() == sum(range(300)) + 300
 
 
-def test_a_function_whose_process_dies_runs_again_and_a_deadly_one_is_named(tmp_path):
+def test_a_function_whose_process_dies_is_retried_and_a_deadly_one_named(tmp_path):
     with Cluster(n_workers=2):
 
         def once():
@@ -176,7 +176,7 @@ def test_results_go_to_another_cluster():
 
 @pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("what", ["kill", "cancel"])
-def test_a_result_that_waits_for_room_is_given_up_with_its_worker_or_its_job(tmp_path, what):
+def test_a_result_that_waits_for_room_is_given_up_with_worker_or_job(tmp_path, what):
     with Cluster(n_workers=2, memory_limit="192MiB") as cluster:
         size = cluster.capacity * 3 // 10
 
@@ -227,7 +227,7 @@ def test_results_of_a_batch_that_grow_get_room(workers):
         assert cluster.info()["memory"]["peak"] <= 200 * 2**20
 
 
-def test_a_call_in_the_middle_of_a_batch_that_ends_its_process_is_called_again(tmp_path):
+def test_a_call_that_ends_its_process_in_mid_batch_is_called_again(tmp_path):
     def once(number):
         if number in (50, 51) and not (tmp_path / str(number)).exists():
             (tmp_path / str(number)).touch()

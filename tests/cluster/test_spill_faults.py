@@ -56,7 +56,7 @@ HOW = ["flip", "truncate", "delete"]
 
 @pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("how", HOW)
-def test_a_job_that_reads_damaged_chunks_of_an_earlier_one_computes_them_again(tmp_path, how):
+def test_damaged_chunks_of_an_earlier_job_are_computed_again(tmp_path, how):
     with Cluster(n_workers=1, memory_limit="220MiB", spill_dir=tmp_path) as cluster:
         node = numbers(COUNT, SIZE)
         assert cluster.submit_data([node]).wait(60)
@@ -82,7 +82,7 @@ def test_what_is_fetched_and_damaged_is_computed_again(tmp_path, how):
 
 @pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("how", HOW)
-def test_chunks_damaged_while_a_job_runs_are_computed_again_and_nothing_else(tmp_path, how):
+def test_chunks_damaged_in_mid_run_are_computed_again_and_nothing_else(tmp_path, how):
     with Cluster(n_workers=2, memory_limit="240MiB", spill_dir=tmp_path) as cluster:
         node = apply(double, numbers(COUNT, SIZE))
         job = cluster.submit_data([node, total(apply(double, node))])
@@ -99,7 +99,7 @@ def test_chunks_damaged_while_a_job_runs_are_computed_again_and_nothing_else(tmp
 
 
 @pytest.mark.long
-def test_a_job_that_reads_many_lost_tensors_and_tensors_made_of_lost_ones_computes_all_again(tmp_path):
+def test_lost_tensors_and_tensors_made_of_them_are_computed_again(tmp_path):
     with Cluster(n_workers=1, memory_limit="220MiB", spill_dir=tmp_path):
         many = [(mt.ones(2**22, chunk_size=2**18) * k).execute() for k in range(1, 9)]
         made = [mt.ones(2**21, chunk_size=2**18).execute()]
@@ -140,7 +140,7 @@ def test_what_another_cluster_has_lost_is_computed_where_it_is_needed(tmp_path):
 
 
 @pytest.mark.long
-def test_a_job_of_several_stages_whose_chunks_are_damaged_between_them_ends_well(tmp_path):
+def test_a_job_of_stages_with_chunks_damaged_between_them_ends_well(tmp_path):
     with Cluster(n_workers=1, memory_limit="220MiB", spill_dir=tmp_path) as cluster:
         x = mt.arange(30 * SIZE, chunk_size=SIZE, dtype=np.float64)
         job = cluster.submit((x[x % 2 == 0] * 2).sum(), x[x > 5].max())
@@ -203,7 +203,7 @@ def _kill_mover(cluster) -> int:
 
 
 @pytest.mark.long
-def test_a_spill_folder_that_cannot_be_made_is_a_clear_error_and_the_next_job_runs(tmp_path):
+def test_a_spill_folder_that_cannot_be_made_is_a_clear_error(tmp_path):
     folder = tmp_path / "spill"
     folder.mkdir()
     with Cluster(n_workers=1, memory_limit="220MiB", spill_dir=folder) as cluster:

@@ -64,7 +64,7 @@ def test_counts_are_those_of_all_stages(cluster):
     assert told["counts"]["finished"] + told["counts"]["freed"] == told["operands"]
 
 
-def test_a_loop_leaves_only_its_result_and_holds_a_constant_number_of_chunks(cluster):
+def test_a_loop_holds_a_constant_number_of_chunks(cluster):
     before = chunks_of(cluster)
     start = mt.ones(1000, chunk_size=250)
     result = mt.while_loop(lambda v: v.max() < 60, lambda v: v + 1, start)
@@ -181,7 +181,7 @@ def test_an_error_that_only_the_length_shows_names_its_line(cluster):
     assert any("x[x > 100][3]" in note for note in caught.value.__notes__)
 
 
-def test_what_unfolds_in_the_cluster_is_cut_for_its_memory_and_keeps_the_user_s_line(cluster):
+def test_results_of_unknown_length_are_cut_for_memory_and_keep_their_line(cluster):
     x = mt.zeros(20_000_000, chunk_size=3_000_000)
     y = x[x == 0].rechunk("auto")
     job = cluster.submit(y)

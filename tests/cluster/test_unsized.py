@@ -151,7 +151,7 @@ def test_a_cancel_while_results_wait_for_room_leaves_nothing():
         assert cluster.submit_data([total(numbers(3))], single=True).result(30) == 30
 
 
-def test_a_worker_that_dies_before_its_result_has_a_slot_costs_a_second_run_only(tmp_path):
+def test_a_worker_that_dies_before_its_result_has_a_slot_costs_a_rerun(tmp_path):
     with Cluster(n_workers=2) as cluster:
 
         def make(inputs, number):

@@ -113,7 +113,7 @@ def test_a_client_that_goes_before_its_job_is_known_holds_nothing_for_ever(clien
     asyncio.run(test())
 
 
-def test_slots_that_one_who_was_sent_away_may_still_read_or_fill_are_nobody_elses(clients):
+def test_slots_that_a_dismissed_process_may_use_are_not_given_away(clients):
     async def test(sent_away):
         freed = []
         clients.store.unpin, clients.store.abandon = freed.append, lambda *chunks: freed.append(chunks)

@@ -164,7 +164,7 @@ def test_a_host_that_does_not_come_up_is_told_and_the_rest_goes_on(hosts: jmars.
 
 
 @pytest.mark.seed("S0.14")
-def test_hosts_of_unlike_size_get_work_by_their_size_and_operands_go_where_users_wish() -> None:
+def test_unlike_hosts_get_work_by_size_and_pins_are_kept() -> None:
     places = ["local", "local"]
     with jmars.Cluster.hosts(places, n_workers=[1, 3], memory_limit=["256MiB", "512MiB"]) as cluster:
         assert [row["workers"] for row in sorted(cluster.info()["hosts"], key=lambda row: row["number"])] == [1, 3]

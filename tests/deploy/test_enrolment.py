@@ -54,7 +54,7 @@ def test_a_late_ticket_is_refused_and_a_jobs_may_be_valid_for_longer():
     assert enrolment.admit(*asked(patient, Identity(4, 1)), now=3599.0)
 
 
-def test_a_wrong_secret_a_wrong_host_and_a_changed_request_are_refused_alike():
+def test_wrong_secrets_hosts_and_changed_requests_are_refused_alike():
     enrolment = Enrolment(AUTHORITY)
     secret = enrolment.invite(WHO, now=0.0)
     identity, request, proof = asked(secret)

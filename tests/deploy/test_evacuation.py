@@ -28,7 +28,7 @@ class Link:
         return chunks
 
 
-def test_a_chunk_that_was_freed_since_it_was_chosen_is_not_asked_for_and_leaves_no_note() -> None:
+def test_a_chunk_freed_since_its_choice_is_not_asked_for() -> None:
     hosts, link = Hosts(), Link()
     for number in (1, 2):
         hosts.add(number, f"host-{number}", link.order, workers=1, memory=1000, room=1000)

@@ -56,7 +56,7 @@ def test_what_dead_clusters_left_is_swept_and_what_lives_stays(tmp_path):
     assert sweep() == ["alive"]
 
 
-def test_the_folders_of_a_killed_host_which_no_registry_names_are_removed_by_who_starts_next(tmp_path, monkeypatch):
+def test_folders_of_a_killed_unregistered_host_are_removed_at_a_start(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     killed, alive, young, other = [Folders.make(name, tmp_path) for name in ("killed", "alive", "young", "other")]
     locks = {one: one.lock() for one in (killed, alive, young)}

@@ -79,7 +79,7 @@ def test_all_that_is_common_is_kept():
     assert same_bits({"head": icelake, "a": NEW}).environment["head"] == {"NPY_DISABLE_CPU_FEATURES": "AVX512_ICL"}
 
 
-def test_without_fused_multiply_add_somewhere_the_c_library_does_not_use_it_anywhere():
+def test_without_fused_multiply_add_the_c_library_never_uses_it():
     answer = same_bits({"head": NEW, "a": ANCIENT, "b": replace(OLD, libc="glibc 2.31")})
     tunables = {name: environment.get("GLIBC_TUNABLES") for name, environment in answer.environment.items()}
     assert tunables == {

@@ -70,7 +70,7 @@ def test_the_first_may_end_in_order(sleepers):
     assert (control.wait(), janitor.wait()) == (-signal.SIGTERM, 0)
 
 
-def test_a_stopped_janitor_goes_on_and_what_does_not_end_by_itself_is_killed(sleepers):
+def test_a_stopped_janitor_goes_on_and_kills_what_does_not_end(sleepers):
     control, janitor = sleepers
     os.kill(janitor.pid, signal.SIGSTOP)
     with subprocess.Popen(["sleep", "1000"]) as further:

@@ -109,7 +109,7 @@ def test_an_operand_larger_than_a_host_is_refused_before_it_runs(hosts: jmars.Cl
         mt.ones(60_000_000, chunk_size=60_000_000).execute()
 
 
-def test_a_host_that_dies_takes_its_chunks_along_and_they_are_computed_again(hosts: jmars.Cluster) -> None:
+def test_chunks_of_a_host_that_dies_are_computed_again(hosts: jmars.Cluster) -> None:
     x = mt.random.rand(1200, 1200, chunk_size=300).execute()
     value = x.fetch()
     first, peak = hosts.info()["hosts"][0], hosts.info()["memory"]["peak"]

@@ -30,7 +30,7 @@ def test_results_of_a_client_that_is_gone_are_dropped_or_stay_with_the_job():
     assert held.forget("job-1") == ["a"]
 
 
-def test_what_a_client_held_of_a_job_stays_on_a_detached_cluster_and_its_uploads_go():
+def test_values_of_a_client_stay_on_a_detached_cluster_and_uploads_go():
     held = References(outlives=True)
     held.wants(1, "job-1")
     held.ended("job-1", ["a", "b"])
@@ -52,7 +52,7 @@ def test_jobs_that_are_forgotten_let_go():
     assert free == ["t-0", "t-1", "t-2"]
 
 
-def test_a_job_that_has_not_ended_keeps_what_its_client_held_and_may_be_read():
+def test_a_running_job_keeps_what_its_client_held():
     held = References(outlives=True)
     held.hold(1, ["upload", "other"])
     held.hold(2, ["other"])

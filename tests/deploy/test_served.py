@@ -27,7 +27,7 @@ def test_executors_that_cannot_be_forked_are_an_error_with_the_reason(monkeypatc
         asyncio.run(ClientHost(host(1), SimpleNamespace(is_kernel=False)).ready())
 
 
-def test_who_asks_whether_it_is_ready_is_a_client_for_whom_the_cluster_lives_on():
+def test_a_question_whether_it_is_ready_counts_as_a_client():
     client = SimpleNamespace(is_kernel=False)
     told = asyncio.run(ClientHost(host(2), client).ready())
     assert client.is_kernel

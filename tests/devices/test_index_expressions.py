@@ -64,7 +64,7 @@ def test_a_device_makes_numpys_values(call: Any) -> None:
     assert found == expected.tobytes()  # arrays of two axes have one value only: the order of chunks is no matter
 
 
-def test_the_texts_compiled_here_give_numpys_bits_and_cudas_compiler_takes_them(tmp_path: Path) -> None:
+def test_the_texts_compiled_here_give_numpys_bits_and_suit_cuda(tmp_path: Path) -> None:
     made = [(_chunks(tensor), expected) for tensor, expected in map(_made, CALLS)]
     steps = [(*chunks[1], expected) for chunks, expected in made if len(chunks) > 1]
     ranges = [

@@ -22,7 +22,7 @@ def job(number, operands, programs=USERS):
 
 
 @in_loop
-def test_what_waits_behind_a_long_function_runs_where_a_worker_is_free_first():
+def test_the_queue_of_a_long_function_runs_at_the_first_free_worker():
     with Host(workers=2) as host:
         host.run(job(1, 4), 0, 1, 2, 3)
         assert sent(host, 0) == [(1, [0]), (1, [2])] and sent(host, 1) == [(1, [1]), (1, [3])]
@@ -92,7 +92,7 @@ def test_where_memory_is_short_the_earlier_job_goes_first():
 
 
 @in_loop
-def test_nothing_waits_behind_what_is_known_to_run_long_but_where_memory_is_short():
+def test_nothing_waits_behind_a_long_operand_but_where_memory_is_short():
     for tight, held in ((False, [[0]]), (True, [[0], [1]])):
         with Host() as host:
             one = table(1, USERS, [0, 0], [(), ()], tight=tight)

@@ -4,7 +4,7 @@ from jmars.dispatch.ledger import Estimate
 from jmars.model.limits import BATCH_SECONDS
 
 
-def test_an_unknown_program_fills_a_batch_and_a_known_one_takes_what_it_took():
+def test_an_unknown_program_fills_a_batch_and_a_known_one_its_share():
     estimate = Estimate()
     assert estimate.seconds(1) == BATCH_SECONDS
     estimate.learn(1, 1e-6)

@@ -35,7 +35,7 @@ def test_of_the_later_jobs_the_shortest_goes_first():
     assert ends[3] < ends[4] < ends[2]
 
 
-def test_what_later_jobs_had_while_nothing_of_the_earliest_waited_is_theirs():
+def test_slots_of_later_jobs_stay_while_the_earliest_needs_none():
     turns, size_of = FairShare(), {1: 10, 2: 10}.__getitem__
     assert turns.next({2}, 1, size_of) == 2
     turns.charge(2, 100.0)

@@ -227,7 +227,7 @@ def test_without_processes_waiting_jobs_fail_with_the_reason():
 
 
 @in_loop
-def test_a_fault_in_handling_a_report_breaks_the_job_and_replaces_the_executor():
+def test_a_fault_in_handling_a_report_replaces_the_executor():
     room = Room()
     room.dispatch.open_job(job(1))
     room.dispatch.enqueue("job-1", [0], [0])
@@ -236,7 +236,7 @@ def test_a_fault_in_handling_a_report_breaks_the_job_and_replaces_the_executor()
 
 
 @in_loop
-def test_orders_about_a_closed_job_and_reports_without_a_batch_have_no_effect():
+def test_orders_for_closed_jobs_and_reports_without_a_batch_do_nothing():
     room = Room()
     room.dispatch.open_job(job(1))
     room.dispatch.close_job("job-1")
@@ -297,7 +297,7 @@ def test_operands_that_need_a_gpu_that_is_given_up_fail_with_the_reason():
 
 
 @in_loop
-def test_operands_pinned_to_a_gpu_that_is_given_up_fail_though_there_is_another():
+def test_operands_pinned_to_a_lost_gpu_fail_though_there_is_another():
     room = with_gpus(2)
     pinned = {0: 1, 1: 1, 2: 2}
     room.dispatch.open_job(table(1, [program()], [0] * 3, [()] * 3, device=bytes([GPU_ONLY] * 3), pinned=pinned))

@@ -173,7 +173,7 @@ def test_what_was_learnt_is_there_in_the_next_session():
     assert other.ledger.profile.seconds(known.key, known.size) == 0.25
 
 
-def test_a_cache_that_cannot_be_used_is_said_once_in_the_log_and_breaks_nothing(cache: Path, caplog):
+def test_an_unusable_cache_is_logged_once_and_breaks_nothing(cache: Path, caplog):
     cache.write_text("a file where the folder should be")
     host = Host()
     with caplog.at_level(logging.WARNING):

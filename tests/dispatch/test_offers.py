@@ -50,7 +50,7 @@ def test_a_worker_takes_of_a_late_job_only_when_it_is_about_to_run():
     assert not queue and not queue.is_offered(0)
 
 
-def test_a_pinned_operand_goes_to_its_worker_and_no_other_also_where_memory_is_short():
+def test_a_pinned_operand_goes_to_its_worker_also_where_memory_is_short():
     queue = TaskQueue(3)
     queue.open_job(1, late=False, pinned={5: 2})
     queue.push(0, 1, 0, 5)
@@ -83,7 +83,7 @@ def test_all_idle_workers_are_asked_and_the_first_that_answers_runs_it():
 
 
 @in_loop
-def test_nothing_is_bound_to_a_worker_that_runs_and_the_end_of_a_run_is_an_answer():
+def test_nothing_is_bound_to_a_running_worker_and_an_end_is_an_answer():
     with Host(workers=2) as host:
         host.run(late(4), 0, 1, 2, 3)
         host.say(*ACCEPT, worker=0)

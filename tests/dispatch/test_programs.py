@@ -27,7 +27,7 @@ def test_a_job_is_stopped_by_no_word_of_another_however_many_came_between():
     assert words[flags.index(1)] and not words[flags.index(3000)]
 
 
-def test_more_open_jobs_than_words_are_refused_and_the_next_fits_when_one_is_closed():
+def test_more_open_jobs_than_words_are_refused_until_one_is_closed():
     flags = StopFlags(memoryview(bytearray(HEADER)))
     for number in range(1022):
         flags.open_job(number)
@@ -37,7 +37,7 @@ def test_more_open_jobs_than_words_are_refused_and_the_next_fits_when_one_is_clo
     flags.open_job(1024)
 
 
-def test_programs_are_forgotten_when_they_are_many_or_bring_much_along_and_no_job_is_open():
+def test_programs_are_forgotten_when_many_or_large_and_no_job_is_open():
     def forgets(sizes):
         """Whether jobs with a program of so many bytes each leave none behind."""
         programs, worker, found = ProgramTable(), Worker(0), False

@@ -65,7 +65,7 @@ def test_the_first_one_is_first_and_the_copys_process_ends():
 
 
 @in_loop
-def test_when_the_first_ones_process_dies_the_copy_goes_on_and_nobody_is_told():
+def test_a_copy_goes_on_when_the_process_of_the_first_dies():
     with Host(workers=2) as host:
         _, second = late(host)
         gone(host, 0)
@@ -96,7 +96,7 @@ def test_of_two_that_were_told_to_stop_only_the_last_one_is_told():
 
 
 @in_loop
-def test_no_copy_is_made_of_a_users_function_nor_where_there_is_no_memory_for_it():
+def test_no_copy_of_users_functions_nor_where_memory_is_short():
     with Host(workers=2) as host:
         host.run(table(1, [program(users=True)], [0], [()]), 0)
         host.execution.workers[0].state = "suspect"
@@ -142,7 +142,7 @@ def test_a_job_that_was_closed_ends_with_its_last_batch_that_is_revoked():
 
 
 @in_loop
-def test_what_ran_while_the_machine_slept_is_not_late_and_what_was_seen_to_run_long_is(monkeypatch):
+def test_operands_that_ran_through_a_sleep_are_not_late(monkeypatch):
     with Host(workers=2) as host:
         job = table(1, [program()], [0], [()])
         host.run(job, 0)

@@ -10,25 +10,25 @@ def busy(seconds, **more):
     return WorkerLoad(seconds=seconds, program=7, **more)
 
 
-def test_what_waits_behind_one_that_runs_long_is_taken_for_whoever_is_free_first():
+def test_the_queue_of_a_long_operand_goes_to_the_first_free_worker():
     late = Stragglers()
     assert late.choose([busy(1.0, waits=True), IDLE]) == ([0], [])
     assert late.choose([busy(WAITS_BEHIND / 2, waits=True), IDLE]) == ([], [])
     assert late.choose([busy(1.0, waits=True), busy(1.0)]) == ([0], [])
 
 
-def test_where_memory_is_short_as_many_are_taken_as_are_idle_the_longest_first():
+def test_short_memory_takes_as_many_as_are_idle_the_longest_first():
     late = Stragglers()
     workers = [busy(1.0, waits=True), busy(3.0, waits=True), busy(2.0, waits=True)]
     assert late.choose([*workers, IDLE], tight=True) == ([1], [])
     assert late.choose(workers, tight=True) == ([], []), "its inputs are read while it waits"
 
 
-def test_what_waits_for_a_process_that_does_not_run_is_taken_though_nobody_is_idle():
+def test_the_queue_of_a_stopped_process_is_taken_though_nobody_is_idle():
     assert Stragglers().choose([busy(0.0, waits=True, stuck=True), busy(5.0)]) == ([0], [])
 
 
-def test_a_copy_is_made_of_what_takes_half_as_long_again_as_three_quarters_of_its_like():
+def test_an_operand_slower_than_three_quarters_of_its_like_is_copied():
     late = Stragglers()
     late.learn(7, [1_000_000 * n for n in (2, 3, 4, 4, 100)])
     assert late.limit(7, usual=22.0) == 6.0
@@ -36,7 +36,7 @@ def test_a_copy_is_made_of_what_takes_half_as_long_again_as_three_quarters_of_it
     assert late.choose([busy(6.1, usual=22.0, repeatable=True), IDLE]) == ([], [(0, 1)])
 
 
-def test_short_operands_are_late_a_second_beyond_their_mean_and_unknown_ones_never():
+def test_short_operands_are_late_after_a_second_and_unknown_ones_never():
     late = Stragglers()
     late.learn(7, [100] * 50)
     assert late.limit(7, usual=1e-4) == 1e-4 + LEAST_LATE

@@ -21,7 +21,7 @@ def test_an_idle_worker_takes_from_the_longest_queue():
     assert queue.pop(2) == (1, 11)
 
 
-def test_a_worker_takes_what_waits_for_another_before_its_own_of_a_later_job():
+def test_a_worker_takes_anothers_queue_before_its_own_of_a_later_job():
     queue = TaskQueue(3)
     for worker, number, rank in [(0, 2, 0), (1, 1, 5), (1, 1, 6), (2, 1, 4)]:
         queue.push(worker, number, rank, rank)

@@ -60,7 +60,7 @@ def test_a_worker_that_comes_takes_what_waits():
 
 
 @in_loop
-def test_a_worker_leaves_when_its_batch_has_ended_and_what_waits_for_it_goes_to_others():
+def test_a_worker_leaves_after_its_batch_and_its_queue_goes_to_others():
     host = Host(2)
     host.dispatch.open_job(table(1, [program()], [0] * 8, [()] * 8))
     host.dispatch.enqueue("job-1", list(range(8)), [1] * 8)
@@ -83,7 +83,7 @@ def test_a_worker_leaves_when_its_batch_has_ended_and_what_waits_for_it_goes_to_
 
 
 @in_loop
-def test_a_worker_that_is_wanted_again_before_it_has_left_gets_a_new_process():
+def test_a_worker_wanted_again_before_it_has_left_gets_a_new_process():
     host = Host(2)
     host.dispatch.open_job(job(2))
     host.dispatch.enqueue("job-1", [0, 1], [1, 1])
@@ -132,7 +132,7 @@ def test_operands_pinned_to_a_worker_that_leaves_run_anywhere():
     assert not host.dispatch.jobs.by_name["job-2"].pinned
 
 
-def test_a_late_job_offers_its_operands_to_a_worker_that_comes_and_pinned_ones_only_to_theirs():
+def test_a_late_job_offers_operands_to_a_new_worker_but_pinned_ones():
     queue = TaskQueue(2)
     queue.open_job(1, True, {5: 0})
     for operand in (4, 5):

@@ -88,7 +88,7 @@ async def test_arrays_that_were_put_are_read_with_strides(client):
 
 
 @in_head
-async def test_the_speed_between_workers_is_measured_once_enough_bytes_have_moved(client):
+async def test_the_speed_between_workers_is_measured_after_enough_bytes(client):
     async with started(client) as (engine, events, (here, there)):
         assert engine.bandwidth() is None
         engine.submit(group("a", "large", worker=here.key))

@@ -242,7 +242,7 @@ def test_workers_come_and_leave(cluster, gate):
         assert [one["state"] for one in moved if one["worker"] == 0][-1] == "lost"
 
 
-def test_bounds_between_which_the_engine_chooses_are_told_until_a_number_is_asked_for(monkeypatch):
+def test_bounds_of_the_engine_are_told_until_a_number_is_asked_for(monkeypatch):
     with on_engine() as cluster:
         monkeypatch.setattr(cluster.engine, "adapt", AsyncMock())
         cluster.adapt(1, 3)
@@ -293,7 +293,7 @@ def test_an_operand_that_is_too_large_asks_for_larger_workers():
     assert "more memory to the cluster" in told and "limit" not in told
 
 
-def test_too_many_operands_for_the_workers_ask_for_larger_chunks_or_workers():
+def test_too_many_operands_ask_for_larger_chunks_or_workers():
     with on_engine(memory=2**16) as cluster, pytest.raises(MemoryLimitError) as caught:
         cluster.submit(mt.ones(4000, chunk_size=1).sum()).result(60)
     told = str(caught.value)

@@ -60,7 +60,7 @@ def test_a_figure_that_the_engine_has_not_told_is_absent(monkeypatch):
         assert "thread-0 was ended by the engine" in cluster.why()
 
 
-def test_costs_that_an_engine_taught_stay_without_changes_to_those_of_this_machine(monkeypatch, tmp_path, only_jobs):
+def test_costs_taught_by_an_engine_leave_those_of_this_machine(monkeypatch, tmp_path, only_jobs):
     monkeypatch.setenv("JMARS_CACHE_DIR", str(tmp_path))
     before = Profile(dispatch=3e-5, disk=2e9, touch=1e-10, scale=2.0, busy=4.0)
     before.observe("mine", 1000, 0.5, when=1)

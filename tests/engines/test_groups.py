@@ -229,7 +229,7 @@ def test_the_planned_worker_is_kept_where_groups_are_large_enough() -> None:
     assert len(groups) <= 24 and {group.worker for group in groups} == {0, 1, 2, 3}
 
 
-def test_a_group_ends_soon_after_an_operand_without_which_another_worker_has_nothing_to_do() -> None:
+def test_a_group_ends_after_an_operand_that_another_worker_waits_for() -> None:
     n = 60
     inputs: list[tuple[int, ...]] = [(), *[(0,)] * (2 * n)]
     job, workers = table(inputs), [0] * (n + 1) + [1] * n
@@ -249,7 +249,7 @@ def test_groups_that_go_together_follow_the_rank_alone() -> None:
     assert len(groups) <= 2 * n * 0.001 / 0.1
 
 
-def test_an_assignment_that_would_cut_groups_to_pieces_gives_way_to_runs_of_operands() -> None:
+def test_an_assignment_that_cuts_groups_gives_way_to_runs_of_operands() -> None:
     job = table(tree(4096, 4))
     n, known, profile = len(job.program), signature(PROGRAMS[PLAIN]), Profile()
     for _ in range(2):

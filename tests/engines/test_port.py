@@ -92,7 +92,7 @@ async def test_operands_follow_their_group_level_by_level(port):
 
 
 @run
-async def test_a_failed_operand_breaks_its_group_and_runs_alone_when_it_is_tried_again(port):
+async def test_a_failed_operand_leaves_its_group_and_is_retried_alone(port):
     port.open_job(chain((0, 1), (1, 2), (2, 3), n=4, results=[1, 3]))
     first, second = port.task(0, 1), port.task(2, 3)
     port.enqueue_graph("job-1", [0], [0])

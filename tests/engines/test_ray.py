@@ -116,7 +116,7 @@ def test_a_ray_of_another_version_is_named_with_both_versions(monkeypatch):
     assert "2.9.0" in told and ray.__version__ in told and "use the same versions" in told
 
 
-def test_a_ray_with_another_token_is_refused_with_the_reason_before_ray_tries_for_long(monkeypatch):
+def test_a_ray_with_another_token_is_refused_at_once_with_the_reason(monkeypatch):
     def refuse(address: str) -> None:
         raise ray.exceptions.AuthenticationError("the token is incorrect. Ensure that the token is right")
 

@@ -26,7 +26,7 @@ def columns(k: int, leaves: int) -> tuple[list[Sequence[int]], list[int], list[i
     return inputs, kinds, workers
 
 
-def test_an_operand_that_waits_for_another_worker_comes_behind_operands_that_do_not() -> None:
+def test_an_operand_that_waits_for_another_worker_comes_behind() -> None:
     inputs, kinds, workers = columns(4, 10)
     job = table(inputs, kinds, planned=workers)
     seconds = np.where(np.asarray(kinds) < 0, 0.0, 1.0)
@@ -51,7 +51,7 @@ def test_no_operands_no_order() -> None:
     assert run_order(table([()], [-1]), [-1], [0.0], 1, {0: 1}, 1e9).rank.tolist() == [0]
 
 
-def test_a_worker_waits_for_the_first_of_the_operands_that_another_worker_holds_up() -> None:
+def test_a_worker_waits_for_the_first_operand_that_another_holds_up() -> None:
     job = table([(), (), (0,), (2,), (2,)])
     seconds, workers = [3.0, 1.0, 1.0, 1.0, 1.0], [0, 1, 0, 1, 1]
     order = run_order(job, workers, seconds, 1, {}, 1e9)

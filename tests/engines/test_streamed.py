@@ -91,7 +91,7 @@ def test_an_array_comes_back_as_it_went(array, piece):
     np.testing.assert_array_equal(other.download("a", array.dtype, splits), array)
 
 
-def test_a_fetch_without_copy_is_read_only_and_a_single_element_is_a_scalar():
+def test_a_fetch_without_copy_is_read_only_and_an_element_is_a_scalar():
     arrays = StreamedArrays(FakeConnection())
     arrays.upload("a", np.arange(4.0), ((4,),))
     view = arrays.fetch("a", np.dtype(float), ((4,),), copy=False)

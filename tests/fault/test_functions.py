@@ -19,7 +19,7 @@ def blocks(function, count=8, dtype=np.int64):
     return mt.map_blocks(function, mt.arange(count, chunk_size=1), dtype=dtype)
 
 
-def test_row_21_an_operand_that_ends_every_worker_is_named_and_others_go_on(scene, seed):
+def test_row_21_an_operand_that_ends_every_worker_is_named(scene, seed):
     bad = scene.random.randrange(8)
 
     def poison(block):

@@ -190,7 +190,7 @@ def test_a_lost_chunk_from_outside_is_an_error_and_changes_nothing():
     assert (list(run.waiting), list(run.consumers), run.done) == before
 
 
-def test_a_chunk_from_outside_that_was_released_and_is_read_again_must_be_given_again():
+def test_an_outside_chunk_read_after_its_release_must_be_given_again():
     run = diamond(given=[0])
     assert run.finish([1, 2]) == ([3], [0])
     assert run.lost([1]) == ([1], [1], [3], [0])

@@ -131,7 +131,7 @@ def test_an_error_in_a_vertex_is_the_error_of_the_run(make):
         graph.run("a").result()
 
 
-def test_the_first_error_is_told_once_and_the_run_waits_for_who_still_works():
+def test_the_first_error_is_told_once_and_the_run_waits_for_the_rest():
     go, told = threading.Event(), []
     graph = graph_of((lambda: go.wait(60) and 1 / 0, [], "late"), (lambda: [][0], [], "early"))
     with ThreadPoolExecutor(2) as threads:
@@ -260,7 +260,7 @@ def test_several_producers_of_an_exclusive_data():
         graph.reset()
 
 
-def test_an_exclusive_data_that_two_emit_is_an_error_and_that_none_emits_is_empty():
+def test_an_exclusive_data_emitted_twice_is_an_error_and_never_is_empty():
     def graph(value):
         builder = GraphBuilder()
         builder.exclusive("a")

@@ -32,6 +32,12 @@ def test_modules_become_fewer() -> None:
     assert len(list((ROOT / "jmars").rglob("*.py"))) <= 369
 
 
+def test_the_name_of_a_test_fits_a_line_of_a_report() -> None:
+    tests = [path for path in tracked() if path.suffix == ".py" and path.name.startswith("test_")]
+    names = {name for path in tests for name in re.findall(r"^\s*(?:async )?def (test_\w+)", path.read_text(), re.M)}
+    assert sorted(name for name in names if len(name) > 70) == []
+
+
 # longer than a screen today; the list only becomes shorter
 LONG = {
     "_run_batch",

@@ -97,7 +97,7 @@ with jmars.Cluster(n_workers=1) as cluster:
 """
 
 
-def test_a_cluster_of_one_host_loads_nothing_of_several_hosts_engines_or_gpus() -> None:
+def test_a_cluster_of_one_host_loads_no_hosts_engines_or_gpus() -> None:
     """In no process: not in the client, and not in the control process and its children, which write to the log."""
     environment = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}  # every import is a line on standard error
     answer = subprocess.run(

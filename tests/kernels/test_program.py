@@ -59,7 +59,7 @@ def test_equal_programs_are_one_key():
 
 
 @pytest.mark.parametrize("make", [lambda *p: Call(reverse, p, (), ROW), lambda *p: Generate(counting, p, ROW)])
-def test_parameters_that_compare_equal_and_are_not_the_same_make_two_programs(make):
+def test_equal_parameters_that_are_not_the_same_make_two_programs(make):
     different = [(0.0,), (-0.0,), (0,), (False,), ((np.float64(0.0),),), ((np.float64(-0.0),),), (0j,), (-0j,)]
     assert len({single("f", (), make(*params)) for params in different}) == len(different)
     assert make(1.5, ("a", (2, np.int64(3)))) == make(1.5, ("a", (2, np.int64(3))))

@@ -109,7 +109,7 @@ def test_a_stencil_is_one_operand_of_numpys_bits(backend):
     assert program_of(heat(mt.asarray(a.copy()))).name.count("setitem") == 3
 
 
-def test_slices_need_no_memory_and_values_are_computed_where_they_are_written():
+def test_slices_need_no_memory_and_values_are_computed_in_place():
     program = program_of(heat(mt.ones((300, 300), dtype="f4") * mt.ones((300, 300), chunk_size=300), steps=5))
     views, inside, _ = sharing(program.steps, len(program.inputs))
     assert len(views) == 5 * 4 and len(inside) == 5

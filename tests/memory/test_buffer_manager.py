@@ -27,7 +27,7 @@ def test_a_pinned_chunk_stays_though_its_own_reader_lacks_room():
     assert host.arena.used == 3 * SLAB
 
 
-def test_room_that_views_take_is_a_clear_error_and_the_next_in_line_goes_on():
+def test_memory_taken_by_views_is_a_clear_error_and_the_next_runs():
     host = Host()
     host.store(0, 1, 2)
     for chunk in (0, 1, 2):
@@ -66,7 +66,7 @@ def test_a_chunk_that_is_nowhere_is_an_error_for_each_reader():
     assert host.arena.used == 0
 
 
-def test_a_damaged_file_is_heard_by_all_who_wait_for_it_though_the_first_withdraws_the_rest():
+def test_a_damaged_file_is_told_to_all_its_readers():
     host = Host()
     host.spilled(3)
     rest: list[AllocationRequest] = []
@@ -95,7 +95,7 @@ def test_a_chunk_dropped_while_it_is_read_back_is_refused():
     assert host.arena.used == 0 and not host.chunks.disk
 
 
-def test_without_a_folder_to_spill_to_who_lacks_room_is_refused_with_the_reason():
+def test_without_a_spill_folder_operands_without_room_are_refused():
     host = Host()
     host.store(0, 1, 2, 3)
 
@@ -129,7 +129,7 @@ def test_operands_wait_by_rank_behind_the_head_and_behind_clients():
     assert host.said == ["a", "b", "client", "d"]
 
 
-def test_a_disk_that_refuses_is_tried_again_and_nobody_is_refused_when_it_takes_more():
+def test_a_disk_that_refuses_is_tried_again_and_may_take_more_later():
     host = Host()
     host.buffers.disk.patience = 9.0
     tried_again = []
@@ -144,7 +144,7 @@ def test_a_disk_that_refuses_is_tried_again_and_nobody_is_refused_when_it_takes_
     assert host.said == [("first", 3 * SLAB)] and host.buffers.disk.error is None
 
 
-def test_a_mover_that_dies_over_a_chunk_of_the_head_costs_it_some_time_and_no_error():
+def test_a_mover_that_dies_over_a_chunk_of_the_head_costs_time_alone():
     host = Host()
     host.buffers.disk.patience = 9.0
     tried_again = []
@@ -213,7 +213,7 @@ def gatherer(host, name, *pieces):
     return request
 
 
-def test_pieces_are_gathered_from_memory_and_files_and_what_lies_in_memory_stays_until_then():
+def test_pieces_are_gathered_from_memory_and_files():
     host = Host()
     host.store(0)
     host.chunks.disk[7] = SpillFile("file-7", bytes(range(64)), 8 * 2**15)
@@ -230,7 +230,7 @@ def test_pieces_are_gathered_from_memory_and_files_and_what_lies_in_memory_stays
     assert not disk_status(host.buffers)["reads"]
 
 
-def test_a_gather_that_is_withdrawn_keeps_its_memory_until_the_mover_is_done_with_it():
+def test_a_withdrawn_gather_keeps_its_memory_until_the_mover_is_done():
     host = Host()
     host.spilled(7)
     request = gatherer(host, "merge", (7, 0, 16))
@@ -280,7 +280,7 @@ def operand(host, name, chunks, slots=0):
     return request
 
 
-def test_a_chunk_that_one_operand_alone_reads_comes_back_to_memory_of_its_own():
+def test_a_chunk_with_one_reader_comes_back_to_memory_of_its_own():
     host = Host()
     host.calls["one_reader"] = lambda chunk: chunk != 9
     host.spilled(7, 8, 9)

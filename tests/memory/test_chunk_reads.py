@@ -14,7 +14,7 @@ def _away(host: Host, *chunks: int) -> None:
         host.chunks.locate(chunk, Elsewhere(SLAB, (2, 1)))
 
 
-def test_a_chunk_of_another_host_comes_into_a_slot_and_its_reader_is_granted() -> None:
+def test_a_chunk_of_another_host_fills_a_slot_and_its_reader_is_granted() -> None:
     host = Host()
     _away(host, 7)
     host.ask("reader", [7], slots=1)
@@ -45,7 +45,7 @@ def test_a_chunk_that_is_located_again_during_its_read_is_taken() -> None:
     assert host.said == [("copied", 7), ("reader", -1)] and host.chunks.elsewhere[7].hosts == (3,)
 
 
-def test_a_chunk_that_its_reader_has_no_room_for_stays_where_it_is_until_there_is_room() -> None:
+def test_a_chunk_without_room_at_its_reader_stays_where_it_is() -> None:
     host = Host()
     _away(host, 7)
     host.store(1, 2, 3, 4)
@@ -106,7 +106,7 @@ def test_bytes_of_a_version_that_was_lost_meanwhile_do_not_count() -> None:
     assert host.said == [("reader", ChunkLostError)]
 
 
-def test_of_a_gathered_chunk_only_the_part_travels_and_lands_behind_the_part_before() -> None:
+def test_of_a_gathered_chunk_only_the_part_travels() -> None:
     host = Host()
     host.store(1)
     _away(host, 7)
@@ -142,7 +142,7 @@ def test_a_withdrawn_gather_keeps_its_slot_until_no_part_writes_there() -> None:
     assert host.arena.used == 0 and 7 in host.chunks.elsewhere  # the chunk is there still
 
 
-def test_a_read_that_nobody_waits_for_is_stopped_and_the_next_reader_reads_anew() -> None:
+def test_a_read_that_nobody_waits_for_is_stopped() -> None:
     host = Host()
     _away(host, 7, 8)
     first = host.ask("first", [7, 8])
@@ -160,7 +160,7 @@ def test_a_read_that_nobody_waits_for_is_stopped_and_the_next_reader_reads_anew(
     assert host.withdrawn == [7] and host.arena.used == 2 * SLAB
 
 
-def test_slots_of_stopped_reads_are_waited_for_and_no_chunk_is_spilled_for_them() -> None:
+def test_slots_of_stopped_reads_are_waited_for_without_a_spill() -> None:
     host = Host()
     _away(host, 7)
     host.store(1, 2)

@@ -118,7 +118,7 @@ def test_inputs_that_cut_the_room_in_pieces_leave_too():
     assert grant.inputs[0].offset == 0 and sorted(slots.places) == [2, 4]
 
 
-def test_an_operand_that_fits_an_empty_slab_fits_one_from_which_all_chunks_have_left():
+def test_an_operand_that_fits_an_empty_slab_fits_an_emptied_one():
     """Slabs of small slots, empty since, lay between the free pages."""
     sizes = [30_720, 12_800, 12_800, 1_600, 192]
     slots = slots_of(57)

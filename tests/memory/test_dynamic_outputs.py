@@ -68,7 +68,7 @@ def test_a_small_bound_is_taken_ahead_and_a_large_one_promised():
     assert host.outputs.demand(host.table, 0, 5, 0) == (2 * SLAB - 1, 2 * SLAB - 1)
 
 
-def test_without_a_bound_the_promise_is_what_its_program_took_and_never_all_there_is():
+def test_the_promise_without_a_bound_is_what_its_program_took():
     host = Workers(1)
     assert host.outputs.demand(host.table, 0, 5, 0) == (None, 4 * SLAB // 8)
     assert host.outputs.demand(host.table, 0, 5, SLAB) == (None, SLAB)
@@ -87,7 +87,7 @@ def test_the_largest_result_is_told_once_however_many_smaller_ones_follow() -> N
     assert host.outputs.take() == {5: 100_000} and host.outputs.take() == {}
 
 
-def test_where_results_were_small_a_slot_is_taken_ahead_and_nothing_promised():
+def test_small_results_take_a_slot_ahead_and_promise_nothing():
     host = Workers(1)
     host.outputs.learn(5, 1000)
     assert host.outputs.demand(host.table, 0, 5, 0) == (2000, 0)
@@ -95,7 +95,7 @@ def test_where_results_were_small_a_slot_is_taken_ahead_and_nothing_promised():
     assert host.outputs.demand(host.table, 0, 6, 0) == (256, 0)
 
 
-def test_a_result_goes_before_those_who_wait_for_inputs_and_they_let_go_for_it():
+def test_a_result_goes_before_operands_that_wait_for_inputs():
     host = Workers(2)
     host.spilled(7)
     held = [host.arena.allocate(SLAB) for _ in range(3)]
@@ -109,7 +109,7 @@ def test_a_result_goes_before_those_who_wait_for_inputs_and_they_let_go_for_it()
     assert slot and not host.outputs.waits(0) and not host.said
 
 
-def test_of_two_that_find_no_room_one_is_dropped_and_promised_its_size_the_next_time():
+def test_of_two_without_room_one_is_dropped_and_gets_its_size_next_time():
     host = Workers(2)
     host.quota.request("job", 0, SLAB)
     host.quota.request("job", 1, SLAB)

@@ -115,7 +115,7 @@ def test_it_is_given_up_where_an_operand_would_find_no_room():
 
 
 @in_loop
-def test_it_is_given_up_though_more_of_it_stands_behind_that_operand_in_line():
+def test_memory_for_a_graph_is_given_up_behind_a_waiting_operand():
     with host() as one:
         take(one, CAPACITY // 2)
         calls = []

@@ -78,7 +78,7 @@ def test_an_operand_that_fits_is_admitted_at_once(room):
     assert room.arena.used == 0
 
 
-def test_the_chunk_read_last_is_evicted_for_the_next_operand_and_reloaded_for_its_reader(room):
+def test_the_chunk_read_last_is_evicted_and_reloaded_for_its_reader(room):
     job = table(1, [program(), program(1)], [0, 0, 0, 0, 1, 1], [(), (), (), (), (0,), (3,)])
     room.memory.open_job(job)
     for operand in range(4):
@@ -126,7 +126,7 @@ def test_dropped_operands_leave_the_queue_and_give_all_back(room):
     assert room.arena.used == 0
 
 
-def test_a_speculative_copy_has_memory_of_its_own_that_becomes_the_operands():
+def test_a_speculative_copy_has_memory_that_becomes_the_operands():
     room = Room(8)
     job = table(1, [program(work=PAGE)], [0], [()])
     room.memory.open_job(job)

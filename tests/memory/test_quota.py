@@ -40,7 +40,7 @@ def test_a_promise_gives_pages_that_chunks_had_touched_back_to_the_system(arena)
     assert before - arena.resident == 6 * PAGE
 
 
-def test_what_is_known_at_last_is_promised_in_pieces_where_no_run_is_that_long(arena):
+def test_a_size_known_late_is_promised_in_pieces(arena):
     quota = Quota(arena)
     slots = [arena.allocate(PAGE) for _ in range(10)]
     for slot in slots[1::2]:

@@ -52,7 +52,7 @@ def test_what_functions_keep_is_held_against_the_memory_for_chunks():
 
 
 @in_loop
-def test_a_process_in_which_memory_piles_up_is_replaced_when_it_rests_and_nobody_is_blamed():
+def test_a_process_full_of_memory_is_replaced_at_rest():
     with host() as one:
         ends, slack = killed(one), one.execution.memory.functions.slack
         one.run(table(1, USERS, [0, 0], [(), ()]), 0, 1)
@@ -70,7 +70,7 @@ def test_a_process_in_which_memory_piles_up_is_replaced_when_it_rests_and_nobody
 
 
 @in_loop
-def test_what_a_process_needs_from_the_first_on_is_no_reason_and_each_renewal_gives_more_room():
+def test_first_memory_of_a_process_is_no_reason_and_renewals_give_more():
     with host() as one:
         slack = one.execution.memory.functions.slack
         for more in (2, 3, 5, 5):
@@ -97,7 +97,7 @@ def test_who_finds_no_room_has_processes_replaced_that_keep_memory():
 
 
 @in_loop
-def test_who_waits_for_a_place_in_a_process_that_keeps_too_much_runs_again_in_another():
+def test_operands_that_wait_in_a_full_process_run_in_another():
     with host() as one:
         ends, slack = killed(one), one.execution.memory.functions.slack
         one.run(table(1, [program(sized=False)], [0], [()]), 0)

@@ -23,13 +23,13 @@ def test_where_memory_is_ample_it_gets_more_and_waits_for_what_it_says():
     assert (wish, need) == (5 * MiB + 50 * MiB, 5 * MiB)
 
 
-def test_what_all_may_take_beyond_their_promises_is_less_than_a_tenth_of_a_usual_limit():
+def test_memory_beyond_promises_is_below_a_tenth_of_a_usual_limit():
     for capacity, workers in ((512 * MiB, 2), (2**33, 4), (2**33, 64)):
         one = grants(capacity, workers)
         assert one.slack == LEAST_SLACK or one.slack * workers <= capacity / 10
 
 
-def test_one_that_wants_more_gets_all_that_its_inputs_leave_and_then_no_more():
+def test_a_function_that_wants_more_gets_what_its_inputs_leave():
     one = grants()
     assert one.wants_all(1, 7, 0) and one.gets_all(1, 7)
     wish, need = ask(one, operand=7, work=5 * MiB, others=100 * MiB)
@@ -56,7 +56,7 @@ def test_what_one_took_is_promised_to_the_next_of_its_program():
     assert ask(one, operand=8, program=3) == (0, 0)
 
 
-def test_when_eight_in_a_row_took_less_that_is_promised_and_nothing_where_it_is_little():
+def test_eight_small_calls_in_a_row_lower_the_promise():
     one = grants()
     one.wants_all(1, 7, 3)
     assert one.is_measured(1, 7, 3) and not one.is_measured(1, 8, 3)

@@ -74,7 +74,7 @@ def test_only_known_records_travel():
         unpack(pack(EnqueueGraph("job-1", [], []))[4:].replace(b"EnqueueGraph", b"EnqueueGrape"))
 
 
-def test_a_failure_is_the_exception_again_with_notes_about_operand_and_traceback():
+def test_a_failure_is_the_exception_with_notes_on_operand_and_traceback():
     error = MemoryLimitError("too large")
     error.operand = 7
     failure = Failed("job-1", 7, 0, Failure.of(error).at("the operand add")).failure
@@ -83,7 +83,7 @@ def test_a_failure_is_the_exception_again_with_notes_about_operand_and_traceback
     assert revived.__notes__ == ["in the operand add"]
 
 
-def test_an_exception_that_cannot_travel_or_would_end_the_process_becomes_an_operand_error():
+def test_an_exception_that_cannot_travel_becomes_an_operand_error():
     def raises(self):
         raise ValueError("no pickle")
 

@@ -78,9 +78,7 @@ def test_the_machine_is_lost_and_its_chunks_are_computed_again(
 
 
 @pytest.mark.long
-def test_a_host_that_has_ended_by_its_lease_is_started_again_when_the_link_returns(
-    cluster: jmars.Cluster, cable: Cable, far: Machine
-) -> None:
+def test_a_host_that_ended_by_its_lease_is_started_again(cluster: jmars.Cluster, cable: Cable, far: Machine) -> None:
     x = mt.random.rand(1000, 1000, chunk_size=250).execute()
     value = x.fetch()
     with cable.unplug(far):

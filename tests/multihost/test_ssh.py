@@ -189,7 +189,7 @@ def test_a_machine_behind_another_one(launcher, sshd):
 
 
 @pytest.mark.long
-def test_a_profile_may_print_and_the_interpreter_may_lie_in_the_home_folder_there(here, sshd):
+def test_a_profile_may_print_and_the_interpreter_lie_in_the_home_folder(here, sshd):
     (sshd.far_home / ".bashrc").write_text("echo Welcome\necho news >&2\n")
     (sshd.far_home / "my env").mkdir()
     stand_in(sshd.far_home / "my env" / "python", "answers")

@@ -66,7 +66,7 @@ def test_a_plan_for_a_place_without_a_cluster_is_refused():
         open_cluster_of(CellFlags.parse("--plan --on dask://127.0.0.1:9"))
 
 
-def test_a_cell_runs_on_a_dask_cluster_by_its_address_or_by_the_client_of_this_process():
+def test_a_cell_runs_on_dask_by_address_or_by_client():
     distributed = pytest.importorskip("distributed")
     with cluster_process(1) as ask:
         address = ask("")

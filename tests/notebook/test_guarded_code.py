@@ -183,7 +183,7 @@ def test_values_without_errors_of_a_try_stay_lazy_until_its_end(ready):
     assert len(ready.jobs) == before + 2  # `s`, and `y` at the end
 
 
-def test_a_generator_of_an_earlier_cell_that_ends_leaves_guards_as_they_are(ready):
+def test_a_generator_of_an_earlier_cell_leaves_guards_as_they_are(ready):
     ready("""%%jmars
 def numbers():
     try:

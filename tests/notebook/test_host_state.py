@@ -38,7 +38,7 @@ def _moved(log: Log, target: int, nbytes: int, after: float = 0.1) -> Log:
     return log.add("ChunksMoved", after, "", **{"from": 1, "to": target}, chunks=1, bytes=nbytes, seconds=0.05)
 
 
-def test_workers_stand_under_their_hosts_and_hosts_in_the_order_of_their_numbers() -> None:
+def test_workers_stand_under_their_hosts_in_the_order_of_numbers() -> None:
     picture = run_of(started_on_hosts()).picture(0)
     assert [(host["name"], host["state"], host["since"]) for host in picture["hosts"]] == [
         ("host-1", "joined", -100.0),
@@ -102,7 +102,7 @@ def test_a_lost_host_has_no_memory_and_the_time_of_its_loss() -> None:
     assert "\n" not in found["why"]
 
 
-def test_what_came_from_other_hosts_is_added_up_from_the_submission_to_the_end() -> None:
+def test_bytes_from_other_hosts_add_up_from_submission_to_end() -> None:
     log = _moved(_moved(started_on_hosts(), 2, 40), 2, 2)
     run = run_of(log)
     found = run.picture(0)["hosts"][1]
@@ -122,7 +122,7 @@ def test_transfers_that_overlapped_began_no_earlier_than_the_report_before() -> 
     assert (found["begin"], found["end"]) == ([2.8], [3.3])
 
 
-def test_however_many_transfers_there_were_the_marks_are_bounded_and_the_sum_is_true() -> None:
+def test_marks_of_transfers_are_bounded_and_their_sum_is_true() -> None:
     log = started_on_hosts()
     for _ in range(1000):
         _moved(log, 2, 3)

@@ -211,7 +211,7 @@ say("third")
 """
 
 
-def test_held_outputs_are_released_in_order_and_without_those_that_are_dropped(kernel):
+def test_held_outputs_are_released_in_order_without_dropped_ones(kernel):
     cell = kernel.send(HOLD)
     assert kernel.reply(cell)["status"] == "ok"
     kernel.printed("of a fork")  # it has a connection of its own: it comes anywhere among the others, or after them
@@ -261,6 +261,6 @@ except KeyboardInterrupt:
 """
 
 
-def test_an_interrupt_during_the_release_loses_no_message_and_leaves_the_kernel_as_it_was(kernel):
+def test_an_interrupt_during_the_release_loses_no_message(kernel):
     assert kernel.run(INTERRUPTED).splitlines() == ["first", "'second'", "interrupted"]
     assert kernel.run("print('send_multipart' in vars(get_ipython().kernel.iopub_thread))") == "False"

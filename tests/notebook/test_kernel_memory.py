@@ -32,7 +32,7 @@ def test_a_kernel_keeps_an_array_once_however_many_cells_read_it():
             notebook("%jmars stop")
 
 
-def test_three_hundred_cells_leave_no_objects_but_those_of_names_and_history():
+def test_three_hundred_cells_leave_only_objects_of_names_and_history():
     with new_shell() as shell, config.using(display="none"):
         notebook = Notebook(shell)
         notebook("%load_ext jmars\nimport numpy as np\nbase = np.arange(4000.0)")

@@ -53,7 +53,7 @@ def test_a_long_run_stays_small_and_its_shares_stay_true():
         assert max(sizes) <= 2 * min(sizes)  # as fine at the begin as at the end
 
 
-def test_running_operands_are_an_open_piece_that_begins_where_the_last_one_ended():
+def test_running_operands_are_an_open_piece_behind_the_last_one():
     log = started(4).moved(2, [0, 1], 0).moved(2, [2], 1, after=0.2)
     first, second = lanes_of(log)["lanes"]
     assert (first["begin"], first["open"]) == ([], {"begin": 0.3, "n": 2, "label": 1})

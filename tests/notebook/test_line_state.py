@@ -37,7 +37,7 @@ def test_a_fused_operands_seconds_are_split_among_its_lines():
     assert costs[:, :5].tolist() == [[0.25, 0.5, 2, 1, 3], [0.25, 0.5, 2, 1, 3], [0, 0, 3, 0, 0], [0, 0, 0, 0, 0]]
 
 
-def test_bytes_are_of_the_line_that_makes_the_output_and_only_of_ended_operands():
+def test_bytes_are_of_the_line_that_makes_the_output():
     log = started(4)
     log.events[-1][4]["after_nbytes"] = np.array([64, 64, 64, -1, 8], "<i8").tobytes()
     assert costs_of(run_with(timed(log, [0, 1, 3])))[:, 5].tolist() == [0, 128, 0, 0]

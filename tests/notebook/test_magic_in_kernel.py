@@ -93,7 +93,7 @@ STOPS = {"": "shared.stop()", " from a terminal": "subprocess.run([sys.executabl
 
 
 @pytest.mark.parametrize("by", STOPS)
-def test_a_cell_whose_cluster_is_stopped_says_so_and_nothing_of_its_view_runs(kernel, by):
+def test_a_cell_whose_cluster_is_stopped_says_so_and_its_view_ends(kernel, by):
     kernel.run(STOP.format(how=STOPS[by]))
     kernel.iopub.clear()
     cell = kernel.send(slow())

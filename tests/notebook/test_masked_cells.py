@@ -63,7 +63,7 @@ def test_a_masked_array_that_the_cell_writes_to_is_written_in_place(notebook):
         assert ours.fill_value == theirs.fill_value and ours.hardmask == theirs.hardmask
 
 
-def test_a_write_to_a_masked_array_beside_another_name_of_its_memory_is_refused_by_both_names(notebook):
+def test_a_write_to_a_masked_array_with_two_names_is_refused_by_both(notebook):
     notebook("import numpy as np\ndata = np.arange(4.0)\na = np.ma.array(data, mask=[0, 1, 0, 0])\nrest = a[1:]")
     for other in ("data", "rest"):
         ran = notebook.run(f"%%jmars\na += 1\ns = {other}.sum()")

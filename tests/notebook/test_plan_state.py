@@ -21,7 +21,7 @@ def test_nothing_is_shown_while_nothing_is_told():
     assert run.picture(0.0)["plan"] is None and run.trait("plan", 0.0) is None
 
 
-def test_a_prediction_is_shown_when_the_graph_is_built_and_the_measurement_at_the_end():
+def test_a_prediction_is_shown_first_and_the_measurement_at_the_end():
     run, log = RunState(), started()
     log.events[2][4]["predicted"] = TOLD
     run.follow("job-1")
@@ -60,7 +60,7 @@ def test_advice_belongs_to_a_job():
     assert run.picture(0.0)["plan"] is None
 
 
-def test_advice_that_saves_less_time_than_the_prediction_was_off_is_not_told_after_the_run():
+def test_advice_that_saves_less_than_the_prediction_error_is_not_told():
     plan = PlanState(advice=[("chunks: −6 % time", 0.06), ("workers: −60 % time", 0.6), ("memory", 1.0)])
     plan.built({"predicted": TOLD | {"makespan": 3.0}})
     assert len(plan.part()["advice"]) == 3

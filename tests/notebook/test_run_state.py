@@ -53,7 +53,7 @@ def test_an_operand_takes_the_operands_fused_into_it_along():
     assert [row[S.RUNNING] for row in rows] == [2, 2, 0]
 
 
-def test_a_job_of_several_stages_shows_the_newest_graph_and_counts_all_operands():
+def test_a_job_of_stages_shows_the_newest_graph_and_counts_all_operands():
     log = started(4).moved(S.FINISHED, range(5))
     log.add("GraphBuilt", 0.1, **graph_built(2), stage_number=2)
     run = run_of(log.moved(S.RUNNING, [0]))
@@ -254,7 +254,7 @@ def test_a_worker_whose_process_ended_is_told():
 
 
 @pytest.mark.parametrize(("state", "left"), [("succeeded", 77), ("failed", 0)])
-def test_what_a_worker_holds_is_told_while_a_job_runs_and_stays_when_it_has_succeeded(state, left):
+def test_held_chunks_of_a_worker_are_told_in_mid_run_and_after_success(state, left):
     log = started(4).memory(100, 1000).add("JobMoved", 0.1, state=state, error=None, elapsed=1.0).memory(100, 1000)
     for event, size in zip(log.events[3::2], (77, 0), strict=True):
         event[4]["workers"] = [row | {"bytes": size} for row in event[4]["workers"]]
@@ -403,7 +403,7 @@ def test_events_folded_together_show_what_they_show_one_by_one(steps, large):
     assert one_by_one.revision == together.revision
 
 
-def test_workers_are_counted_by_what_their_operands_are_and_numbers_beyond_them_by_nobody():
+def test_workers_are_counted_by_their_operands():
     log = started(4).moved(S.RUNNING, [0], worker=1).moved(S.FREED, [1, 2], worker=0).moved(S.RUNNING, [3], worker=9)
     rows = run_of(log).picture(0)["workers"]
     assert [(row["assigned"], row["running"], row["done"]) for row in rows] == [(2, 0, 2), (2, 1, 0)]

@@ -40,7 +40,7 @@ def test_the_pace_slows_for_late_answers_and_hidden_pages():
     assert pace.interval(2.6) == 1.0
 
 
-def test_a_large_graph_gets_five_frames_in_two_seconds_however_prompt_the_page():
+def test_a_large_graph_gets_five_frames_in_two_seconds():
     pace = FrameRate()
     pace.sent(1, 0.0)
     pace.answered(1, hidden=False, now=0.1)
@@ -230,7 +230,7 @@ def _part(log, since, job):
     return events, events[-1][0] if events else max(since, len(log.events))
 
 
-def test_a_job_that_takes_its_time_gets_advice_once_and_a_failure_of_that_ends_nothing():
+def test_a_long_job_gets_advice_once_and_a_failure_ends_nothing():
     for answer in ([("workers 4", 0.5)], ZeroDivisionError()):
         log, frames, asked = started(4), [], []  # submitted in 1970
 

@@ -263,7 +263,7 @@ def test_steps_are_found_or_none():
     assert host_of([left, right]) is left.base
 
 
-def test_a_cell_that_computes_nothing_leaves_the_array_and_gives_its_name_a_tensor(notebook):
+def test_a_cell_without_computation_gives_its_name_a_tensor(notebook):
     notebook(SETUP)
     notebook("%%jmars --lazy\na[0] += 1\nthird = a[2]")
     assert isinstance(notebook["a"], Tensor) and isinstance(notebook["third"], Tensor)

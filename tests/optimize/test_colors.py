@@ -88,7 +88,7 @@ def test_a_pair_of_functions_becomes_one_operand():
     assert joined.graph.n == 1 and values(joined.graph) == values(graph)
 
 
-def test_what_comes_of_one_source_alone_is_one_colour_and_cut_by_the_limits():
+def test_operands_of_one_source_are_one_colour_within_the_limits():
     dag = wavefront(6)  # Mars runs all of it on one worker, too
     assert len(classes(colors(dag))) == 1
     joined = fuse_colors(graph_of(dag, ["turn"] * 36), FusionLimits(ops=4))

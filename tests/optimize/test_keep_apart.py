@@ -90,7 +90,7 @@ def test_inner_blocks_override_outer_blocks() -> None:
         assert mt.ones(3).data.op.annotation == Annotation(gpu=False)
 
 
-def test_programs_that_a_gpu_can_run_are_not_fused_with_others_where_that_is_asked() -> None:
+def test_programs_for_a_gpu_are_not_fused_with_others_where_asked() -> None:
     graph = TensorGraph.of([(mt.random.default_rng(1).random(80, chunk_size=40) + 1).data])
     assert compile_graph(graph, {}).after.n == 2
     apart = compile_graph(graph, {}, runs_on_gpu=lambda program: bool(program.inputs)).after
@@ -103,7 +103,7 @@ def test_arguments_are_checked(given: dict[str, Any]) -> None:
         pass
 
 
-def test_operands_of_a_later_stage_have_the_annotation_of_the_operand_that_they_stand_for() -> None:
+def test_operands_of_a_later_stage_have_the_annotation_of_their_origin() -> None:
     from jmars.optimize.unfolding import Unfolding
 
     x = mt.arange(8, chunk_size=4)

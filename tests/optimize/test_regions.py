@@ -88,7 +88,7 @@ def test_no_region_exceeds_its_limits(drawn, ops, inputs, room):
 
 
 @given(graphs())
-def test_a_region_needs_no_memory_beside_inputs_and_output_that_lines_do_not(drawn):
+def test_a_region_needs_no_memory_beside_inputs_and_output(drawn):
     graph = drawn[0]
     root = regions.grown(graph, regions.flows(graph), is_open(graph), *(np.zeros(graph.n, np.int64),) * 2, UNLIMITED)
     assert regions.fuse_groups(graph, root).graph.work.tolist() == [0] * len(set(root.tolist()))
@@ -133,7 +133,7 @@ def test_what_is_to_stay_alone_joins_nothing_in_any_mode():
         assert labels(fuse(graph).graph) == ["make+add", "turn", "add+sum"]
 
 
-def test_functions_are_held_while_a_pass_reads_them_and_take_whole_chunks_themselves():
+def test_functions_are_held_while_read_and_take_whole_chunks():
     # (turn(a, b) + turn(b)).sum(): generators that functions read are chunks
     dag = Dag.from_edges(6, [0, 1, 1, 2, 3, 4], [2, 2, 3, 4, 4, 5])
     joined = fuse_regions(graph_of(dag, ["make", "make", "turn", "turn", "add", "sum"]))

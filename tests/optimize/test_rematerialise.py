@@ -218,7 +218,7 @@ def test_slices_that_begin_at_different_places_are_drawn_apart_in_one_pass(value
     assert all(graph.programs[graph.program[k]].work == 0 for k in leaves)  # nothing is held whole
 
 
-def test_what_is_cut_out_of_a_result_is_not_drawn_again_nor_are_many_windows():
+def test_parts_of_a_result_and_many_windows_are_not_drawn_again():
     x = uniform()
     assert labels(compiled(x, x[10:20].sum()).after).count("random[...]") == 0
     windows = sum(x[k : k + 400].sum() for k in range(20))

@@ -13,7 +13,7 @@ from tests.benchmarks.plans import mean, measure, setting, without_extras
 
 @pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("bare", [False, True], ids=["all installed", "without extras"])
-def test_plans_are_near_the_bound_and_move_less_than_a_scheduler_without_a_plan(bare):
+def test_plans_are_near_the_bound_and_move_less_than_without_a_plan(bare):
     with without_extras(bare):
         rows = measure(["jmars lean", "dask model"], setting())
     ours, model = rows["jmars lean"], rows["dask model"]

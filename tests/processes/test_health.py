@@ -66,7 +66,7 @@ def test_a_single_look_decides_nothing():
     assert looks.see(Vital.RUNS, 5) == []
 
 
-def test_who_was_stopped_himself_or_slept_with_the_machine_holds_nothing_against_others():
+def test_a_process_that_slept_itself_holds_nothing_against_others():
     looks = Looks()
     looks.see(Vital.STOPPED, 1)
     looks.now += 3600
@@ -91,7 +91,7 @@ BUSY = {
 
 
 @pytest.mark.parametrize("how", BUSY)
-def test_a_process_that_works_or_sleeps_runs_and_one_that_a_signal_stopped_does_not(how):
+def test_a_working_or_sleeping_process_runs_and_a_stopped_one_does_not(how):
     with subprocess.Popen([sys.executable, "-c", BUSY[how]]) as child:
         try:
             assert vitals([child.pid]) == {child.pid: Vital.RUNS}
@@ -147,7 +147,7 @@ def test_a_frozen_process_is_seen_even_when_it_was_killed(freezer, how):
             (freezer / "freezer.state").write_text("THAWED")
 
 
-def test_private_memory_is_read_without_what_is_shared_and_kills_are_counted():
+def test_private_memory_is_read_without_shared_and_kills_are_counted():
     before = private_now(os.getpid())
     block = mmap.mmap(-1, 2**25, flags=mmap.MAP_PRIVATE)  # new pages, whatever this process's heap has free
     for page in range(0, len(block), mmap.PAGESIZE):

@@ -81,7 +81,7 @@ async def until(holds):
 
 
 @with_children
-async def test_a_fork_that_the_system_refuses_is_tried_again_and_what_waited_is_sent(zygote, children):
+async def test_a_refused_fork_is_tried_again_and_waiting_work_is_sent(zygote, children):
     link = ChildLink("worker-0", lambda *_: None, lambda *_: None)
     zygote.refuse = [errno.EMFILE]
     children.start(link, "executor", 1)
@@ -143,7 +143,7 @@ async def test_the_end_of_a_process_says_how_and_how_much_it_had(zygote, childre
 
 
 @with_children
-async def test_one_that_cannot_die_is_gone_for_us_and_its_slots_only_when_it_is_gone(zygote, children):
+async def test_slots_of_a_process_that_cannot_die_are_free_when_it_is_gone(zygote, children):
     said = []
     link = ChildLink("worker-0", lambda *_: said.append("heard"), lambda link, why: said.append(why))
     children.start(link, "executor", 1)

@@ -60,7 +60,7 @@ def grab(cap, size):
     return refused, taken, after, kept.nbytes
 
 
-def test_what_goes_beyond_the_cap_is_refused_and_what_was_taken_told_and_after_it_all_is_as_before():
+def test_calls_beyond_the_cap_are_refused_and_leave_all_as_before():
     refused, taken, after, _ = apart(lambda: grab(60 * MiB, 100 * MiB))
     assert refused and 20 * MiB <= taken < 60 * MiB and after
 
@@ -69,7 +69,7 @@ def test_what_stays_below_the_cap_is_not_refused():
     assert not apart(lambda: grab(200 * MiB, 100 * MiB))[0]
 
 
-def test_a_limit_that_the_user_has_set_on_the_processes_is_neither_raised_nor_an_error():
+def test_a_limit_set_by_the_user_is_neither_raised_nor_an_error():
     def work():
         setrlimit(RLIMIT_DATA, (2**31, 2**31))  # as `ulimit -d` does, or a batch system
         granted = RlimitGuard()
@@ -81,7 +81,7 @@ def test_a_limit_that_the_user_has_set_on_the_processes_is_neither_raised_nor_an
     assert apart(work) == ((2**31, 2**31), (2**31, 2**31))
 
 
-def test_what_a_process_keeps_of_freed_memory_counts_until_it_is_handed_back():
+def test_freed_memory_of_a_process_counts_until_it_is_handed_back():
     def work():
         granted = RlimitGuard()
         block = np.ones(64 * MiB, np.uint8)  # more than ever comes from what the heap has free
@@ -93,7 +93,7 @@ def test_what_a_process_keeps_of_freed_memory_counts_until_it_is_handed_back():
     assert kept >= 60 * MiB and later < MiB
 
 
-def test_the_free_heap_is_counted_again_when_the_process_has_grown_and_after_a_failure():
+def test_the_free_heap_is_counted_again_after_growth_and_failure():
     def counts():
         from jmars.processes import rlimit_guard
 
@@ -131,7 +131,7 @@ def test_the_peak_is_measured_where_that_is_asked():
     assert 95 * MiB <= apart(work) < 130 * MiB
 
 
-def test_linear_algebra_under_a_small_cap_raises_or_runs_and_ends_no_process():
+def test_linear_algebra_under_a_small_cap_ends_no_process():
     def work():
         granted = RlimitGuard()
         granted.begin(LEAST_SLACK)

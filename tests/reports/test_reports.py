@@ -77,7 +77,7 @@ def test_a_record_has_operands_memory_transfers_and_marks() -> None:
     assert (job.operands, job.before, job.measured, sum(job.phases.values())) == (4, 8, {"peak": 77}, 0.5)
 
 
-def test_workers_that_no_job_was_planned_for_and_events_after_the_last_job_do_not_count() -> None:
+def test_workers_without_planned_jobs_and_late_events_do_not_count() -> None:
     gone = [0, 99.0, "WorkerMoved", "", {"worker": 2, "name": "worker-2", "pid": 0, "state": "left"}]
     memory = [12, 130.0, "MemoryChanged", "", {"used": 1, "resident": 2**40, "spilled": 0, "limit": 2**41}]
     record = RunRecord.of([gone, *log(), memory])
@@ -170,7 +170,7 @@ def test_a_report_without_a_cluster_is_an_error(tmp_path: Path) -> None:
         pass
 
 
-def test_a_cluster_that_is_opened_in_the_block_is_reported_even_after_an_error(tmp_path: Path) -> None:
+def test_a_cluster_opened_in_the_block_is_reported_also_after_an_error(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError), jmars.performance_report(tmp_path / "late.html"):
         cluster = jmars.Cluster(n_workers=1, memory_limit="256MiB")
         cluster.submit(mt.ones(10, chunk_size=5), name="late").wait()

@@ -17,7 +17,7 @@ def test_a_host_that_is_soon_through_gives_nothing() -> None:
     assert balance.look(1.0, {0: HostLoad(1, 1, 20, 1000), 1: HostLoad(1, 0, 0, 1000)}) == []
 
 
-def test_the_host_that_is_furthest_behind_gives_first_and_each_idle_host_takes_once() -> None:
+def test_the_host_furthest_behind_gives_first_and_each_idle_host_once() -> None:
     balance = Balance()
     loads = {0: HostLoad(1, 1, 10, 0), 1: HostLoad(1, 1, 40, 0), 2: HostLoad(1, 0, 0, 0)}
     balance.look(0.0, loads)

@@ -148,14 +148,14 @@ def test_on_several_hosts_auto_uses_a_gpu_where_it_pays():
     assert small.table.device == b""
 
 
-def test_on_several_hosts_only_marks_what_no_core_may_run_whether_a_gpu_is_warm_or_not():
+def test_only_marks_what_no_core_may_run_on_several_hosts():
     x = mt.arange(80_000_000, chunk_size=10_000_000) * 1.0
     for machine in (hosts_with((1, 2**33)), hosts_with()):
         assert set(devices(prepared(x, ON_HOSTS, machine, gpu="only")).values()) == {GPU_ONLY}
     assert prepared(x, ON_HOSTS, hosts_with(), gpu="prefer").table.device == b""
 
 
-def test_on_several_hosts_copies_to_gpus_are_counted_by_the_way_that_they_take():
+def test_copies_to_gpus_on_several_hosts_are_counted_by_their_way():
     two = hosts_with((0, 2**33), (0, 2**33), (1, 2**33)).rows
     assert two.bandwidth[2, 3] == two.bandwidth[0, 3] == 6e9, "the output is in shared memory by then"
     assert two.bandwidth[2, 0] > 1e12 and two.bandwidth[2, 1] == two.bandwidth[0, 1]

@@ -57,7 +57,7 @@ def test_an_answer_does_not_wait_until_many_chunks_are_freed():
     assert max(map(len, (some for some in workers.told if isinstance(some, list)))) == FREED_AT_ONCE
 
 
-def test_tensors_dropped_meanwhile_are_freed_behind_and_no_longer_here_at_once():
+def test_dropped_tensors_are_freed_later_and_gone_at_once():
     session, workers = kept(MANY, 2, 3)
 
     async def drop():

@@ -21,7 +21,7 @@ def test_operands_that_cannot_run_at_once_are_no_reason_for_a_host() -> None:
     assert _look(Elastic(1, 4), 0.0, 1, seconds=1e6, runnable=3) == 2
 
 
-def test_below_the_least_hosts_come_without_work_and_above_the_most_they_leave_at_once() -> None:
+def test_hosts_come_below_the_minimum_and_leave_above_the_maximum() -> None:
     assert _look(Elastic(2, 4), 0.0, 1) == 2
     assert _look(Elastic(1, 2), 0.0, 4) == 2
 

@@ -62,7 +62,7 @@ def test_no_chunk_is_recommended_to_a_function():
     assert "-1" not in str(caught.value)
 
 
-def test_a_plan_that_cannot_fit_is_refused_before_it_starts_and_the_proposed_chunks_do_fit():
+def test_a_plan_that_cannot_fit_is_refused_and_the_proposed_chunks_fit():
     with Cluster(n_workers=1, memory_limit="200MiB") as cluster:
 
         def work(chunk):
@@ -79,7 +79,7 @@ def test_a_plan_that_cannot_fit_is_refused_before_it_starts_and_the_proposed_chu
         assert again.wait(60) and again.error is None
 
 
-def test_so_many_operands_that_planning_them_takes_all_memory_are_refused_by_their_line():
+def test_too_many_operands_for_memory_are_refused_by_their_line():
     refuse_many(1000, 500, 500_000, "add", None)
     with pytest.raises(MemoryLimitError, match=r"has 1,001 operands .* for add of line 3 \(y = x \+ 1\); to plan and"):
         refuse_many(1001, 500, 500_000, "add", SourceLine("<cell>", 3, "y = x + 1"))

@@ -82,7 +82,7 @@ def test_an_operand_for_a_gpu_goes_to_a_host_whose_gpu_has_room_for_it() -> None
     assert links[2].take() == [([0, 1, 2], [2, 3, 2])] and not links[0].take() + links[1].take()
 
 
-def test_where_no_gpu_is_warm_cores_run_it_and_what_must_waits_for_one_that_warms_up() -> None:
+def test_without_a_warm_gpu_cores_run_it_and_pinned_operands_wait() -> None:
     hosts, links, (_, b), _ = _hosts([], [0])
     b.gpus[0] = -1
     hosts.open_job(_table([GPU, GPU_ONLY]))
@@ -138,7 +138,7 @@ def test_a_host_that_leaves_gives_up_what_waits_for_its_gpu() -> None:
     assert links[1].take() == [([0, 1], [2, 2])]
 
 
-def test_the_only_host_with_a_gpu_stays_until_jobs_that_must_use_it_have_ended() -> None:
+def test_the_only_host_with_a_gpu_stays_until_its_jobs_have_ended() -> None:
     hosts, links, (a, _), _ = _hosts([1000], [])
     hosts.open_job(_table([GPU_ONLY, GPU_ONLY, CPU, CPU]))
     hosts.enqueue_graph("job-1", [0, 2], [2, 0])
@@ -168,7 +168,7 @@ def test_a_leaving_host_is_not_kept_where_another_gpu_will_do_or_cores() -> None
         assert not links[0].take() and len(links[1].take()) == 1
 
 
-def test_a_gpu_that_is_too_small_does_not_stand_in_for_that_of_a_leaving_host() -> None:
+def test_a_gpu_that_is_too_small_does_not_replace_that_of_a_leaving_host() -> None:
     hosts, links, (a, _), _ = _hosts([1000], [50])
     hosts.open_job(_table([GPU_ONLY]))
     hosts.leave(0)

@@ -193,7 +193,7 @@ def test_a_host_that_is_lost_while_a_job_closes_counts_as_closed(room: Any) -> N
     assert scheduler.take()[-1] == JobClosed("job-1", {"makespan": 2.0, "peak": 5, "spilled": 1, "moved": 0})
 
 
-def test_a_job_that_one_host_refuses_is_closed_on_the_others_and_refused_once(room: Any) -> None:
+def test_a_job_refused_by_one_host_is_closed_on_the_others(room: Any) -> None:
     hosts, (a, b), scheduler = room
     failure = Failure("ClusterError", "too many jobs")
     hosts.take(0, [Refused("job-1", -1, failure)])
@@ -398,7 +398,7 @@ def test_a_host_that_stays_after_all_opens_what_came_meanwhile(room: Any) -> Non
     assert a.take() == [EnqueueGraph("job-2", [0], [0])]
 
 
-def test_a_fault_at_a_report_ends_its_job_alone_and_the_next_report_is_taken(room: Any, monkeypatch: Any) -> None:
+def test_a_fault_at_a_report_ends_its_job_alone(room: Any, monkeypatch: Any) -> None:
     hosts, _, scheduler = room
     hosts.enqueue_graph("job-1", [0], [0])
     monkeypatch.setattr(hosts.places, "stored", lambda *_: 1 // 0)
@@ -411,7 +411,7 @@ def test_a_fault_at_a_report_ends_its_job_alone_and_the_next_report_is_taken(roo
     assert [(type(one), one.job) for one in scheduler.take()] == [(JobBroken, "job-1")]
 
 
-def test_orders_about_a_closed_job_and_reports_of_an_unknown_host_have_no_effect(room: Any) -> None:
+def test_orders_for_closed_jobs_and_reports_of_unknown_hosts_do_nothing(room: Any) -> None:
     hosts, links, scheduler = room
     hosts.close_job("job-1")
     for number in (0, 1):

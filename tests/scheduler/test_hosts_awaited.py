@@ -18,7 +18,7 @@ def _hosts() -> tuple[Hosts, Link, Scheduler]:
     return hosts, link, scheduler
 
 
-def test_operands_of_a_host_that_is_back_are_sent_again_and_other_hosts_take_them_too() -> None:
+def test_operands_of_a_returned_host_are_sent_again_to_any_host() -> None:
     for number in (1, 2):
         hosts, link, scheduler = _hosts()
         hosts.open_job(_table())

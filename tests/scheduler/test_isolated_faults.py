@@ -75,7 +75,7 @@ def test_a_report_that_cannot_be_acted_on_fails_its_job_alone(monkeypatch, repor
     told(story)
 
 
-def test_it_ends_when_the_workers_have_forgotten_it_and_later_reports_change_nothing(monkeypatch):
+def test_a_broken_job_ends_when_the_workers_have_forgotten_it(monkeypatch):
     async def story(one, port, ended):
         job = await submitted(one, chain())
         fails_once(monkeypatch, StageRun, "finished")
@@ -123,7 +123,7 @@ def test_a_fault_at_its_end_leaves_no_result(monkeypatch, name):
     told(story)
 
 
-def test_workers_that_refused_a_stage_are_not_asked_to_close_it_after_a_fault(monkeypatch):
+def test_workers_that_refused_a_stage_are_not_asked_to_close_it(monkeypatch):
     """They do not know the job, so they would never report its end."""
 
     async def story(one, port, ended):

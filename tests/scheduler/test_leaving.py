@@ -37,7 +37,7 @@ def test_a_host_takes_so_many_chunks_at_once() -> None:
     assert len(found[2]) == 5
 
 
-def test_a_chunk_that_a_host_refuses_goes_to_the_next_and_then_the_host_stays() -> None:
+def test_a_chunk_refused_by_a_host_goes_to_the_next_host() -> None:
     evacuation = Evacuation(_places(10), 1)
     asked = []
     for _ in range(3):

@@ -15,7 +15,7 @@ def test_a_copy_lives_on_when_the_host_of_the_original_is_gone() -> None:
     assert places.holders(1) == [2] and places.holders(2) == []
 
 
-def test_a_host_that_was_told_of_a_chunk_hears_of_its_end_though_nobody_knows_whether_it_has_it() -> None:
+def test_a_host_hears_of_the_end_of_a_chunk_it_was_told_of() -> None:
     places = Places()
     places.stored(1, host=0, size=8)
     places.located(1, 3)

@@ -24,7 +24,7 @@ def ran(watch, n, slow=3.0):
         watch.ended([operand], worker, [int(2e5 * (1 + operand % 2) * (slow if worker else 1.0))])
 
 
-def test_a_slow_worker_is_found_and_programs_that_cost_otherwise_than_thought_are_not_to_blame():
+def test_a_slow_worker_is_found_and_misjudged_programs_are_not_blamed():
     watch = PlanMonitor(graph(), 2, 10**9)
     ran(watch, 24)
     report = watch.look(1.0)
@@ -111,7 +111,7 @@ def test_operands_stay_where_the_kept_chunks_that_they_read_lie():
     assert unknown.assign[:n] == [-1] * n  # they are not computed again
 
 
-def test_an_operand_larger_than_a_share_of_the_memory_keeps_nobody_from_planning_anew():
+def test_a_large_operand_keeps_nobody_from_planning_anew():
     watch = PlanMonitor(replace(graph(), nbytes=np.full(101, 6 * 10**8)), 2, 10**9)  # it runs beside nothing else
     ran(watch, 24)
     state = np.full(101, S.READY, np.uint8)
@@ -132,7 +132,7 @@ def test_workers_of_hosts_are_rows_of_their_host():
     assert monitor.observed().worker.tolist() == [1, 1, 1]
 
 
-def test_a_host_that_comes_gets_a_further_row_and_one_that_is_gone_none_of_the_work():
+def test_a_new_host_gets_a_row_and_a_lost_host_no_work():
     two = Workers.build(2, cores=2, memory=10**9)
     watch = PlanMonitor(graph(), 4, 10**9, (two, [0, 2]))
     watch.planned(np.array([1.0, 0.5]))

@@ -288,7 +288,7 @@ def test_of_large_jobs_that_ended_the_last_picture_is_kept_and_no_plan():
     asyncio.run(story())
 
 
-def test_who_asks_again_and_again_whether_a_job_has_ended_leaves_nothing_behind():
+def test_many_questions_whether_a_job_has_ended_leave_nothing_behind():
     async def story():
         one, port, _ = session()
         job = await submitted(one, cell())
@@ -305,7 +305,7 @@ def test_who_asks_again_and_again_whether_a_job_has_ended_leaves_nothing_behind(
     asyncio.run(story())
 
 
-def test_a_prediction_that_was_far_off_makes_the_next_runs_plan_another_one():
+def test_a_far_off_prediction_makes_the_next_run_plan_anew():
     async def story():
         one, port, ended = session()
         profile = Profile()
@@ -376,7 +376,7 @@ def test_plans_are_made_again_for_other_links_and_new_readers_hear_of_them():
     asyncio.run(story())
 
 
-def test_a_running_job_is_planned_again_for_a_host_that_comes_and_for_one_that_goes():
+def test_a_running_job_is_planned_again_for_a_new_and_a_lost_host():
     async def story():
         one, port, _ = session()
         here, x = [0, 2], mt.ones((4000, 4000), chunk_size=500)

@@ -119,7 +119,7 @@ def test_machines_without_common_memory_get_each_operand_planned():
     assert rank_operands(graph, {"order": "auto"}, 5, apart(1, 4, memory=MIB)).assign is None
 
 
-def test_a_job_knows_its_planned_workers_only_where_machines_share_no_memory():
+def test_a_job_knows_its_planned_workers_only_without_shared_memory():
     graph, names = TensorGraph.of([(mt.ones((800, 800), chunk_size=200) + 1).sum().data]), ["a", "b", "c"]
     prepared = prepare(graph, config.task, names, lambda: None, apart(0, 2))
     assert set(prepared.table.planned) <= {0, 2} and prepared.assign == prepared.table.planned
@@ -139,7 +139,7 @@ def test_an_operand_fits_on_the_largest_machine():
     assert Machine(Profile(), 100).largest == 100 and Machine(Profile(), 100).share(4) == 25
 
 
-def test_a_wish_for_a_host_is_planned_and_one_for_a_host_that_is_not_here_is_not():
+def test_a_wish_for_a_host_is_planned_unless_the_host_is_gone():
     with jmars.annotate(prefer="b"):
         x = mt.ones(64, chunk_size=8)
     with jmars.annotate(prefer="z"):

@@ -153,7 +153,7 @@ def test_a_reader_that_has_read_what_is_lost_since_may_end():
     assert rows.is_done
 
 
-def test_what_a_worker_has_is_not_handed_out_a_second_time_when_its_input_is_there_again():
+def test_a_workers_input_that_is_there_again_is_not_handed_out_twice():
     rows = chain(2, kept=[1])
     rows.start()
     ran(rows, 0)
@@ -164,7 +164,7 @@ def test_what_a_worker_has_is_not_handed_out_a_second_time_when_its_input_is_the
     assert rows.finished([1], 0) == ([], [], [0])
 
 
-def test_a_reader_whose_worker_died_waits_for_the_input_that_was_lost_meanwhile():
+def test_a_reader_whose_worker_died_waits_for_its_lost_input():
     rows = chain(2, kept=[1])
     rows.start()
     ran(rows, 0)

@@ -156,7 +156,7 @@ def test_what_the_host_did_meanwhile_counts(tmp_path):
     lives(tmp_path, test)
 
 
-def test_chunks_that_nobody_needs_are_freed_and_those_that_are_gone_are_made_again(tmp_path):
+def test_unneeded_chunks_are_freed_and_lost_ones_made_again(tmp_path):
     async def test(life):
         first = life()
         table = await first.submit(tree())
@@ -339,7 +339,7 @@ def test_a_job_that_was_stopped_for_an_error_runs_again_for_it(tmp_path, cancell
 RAISED = Failure("OSError", "no such file", member=0, is_transient=True)  # transient: tried four times in all
 
 
-def test_an_operand_that_raised_has_no_more_tries_for_a_scheduler_that_died(tmp_path):
+def test_an_operand_that_raised_has_no_more_tries_after_a_failover(tmp_path):
     async def test(life):
         first = life()
         table = await first.submit(tree())

@@ -101,7 +101,7 @@ def test_reports_of_jobs_that_have_ended_or_never_were_change_nothing():
     told(story)
 
 
-def test_a_job_ends_when_the_workers_have_closed_it_and_a_cancel_comes_too_late_then():
+def test_a_job_ends_at_the_close_and_a_later_cancel_is_too_late():
     async def story(one, port, ended):
         job = await submitted(one, chain())
         port.run(one, job)
@@ -115,7 +115,7 @@ def test_a_job_ends_when_the_workers_have_closed_it_and_a_cancel_comes_too_late_
     told(story, Apart())
 
 
-def test_a_worker_that_took_an_operand_before_it_heard_of_the_cancel_leaves_no_chunk():
+def test_a_worker_that_took_an_operand_before_the_cancel_leaves_no_chunk():
     async def story(one, port, ended):
         job = await submitted(one, chain())
         (operand, worker) = port.queued[job][0]
@@ -141,7 +141,7 @@ def test_workers_that_cannot_open_a_job_are_not_asked_to_close_it():
     told(story, Apart())
 
 
-def test_what_is_lost_runs_again_with_what_was_freed_before_it_and_nothing_else():
+def test_lost_operands_run_again_with_freed_inputs_and_nothing_else():
     async def story(one, port, ended):
         job = await submitted(one, chain(4))
         first, second = ran(one, port, job), ran(one, port, job)
@@ -166,7 +166,7 @@ def test_what_is_lost_runs_again_with_what_was_freed_before_it_and_nothing_else(
     told(story)
 
 
-def test_a_stored_tensor_that_was_read_already_is_held_again_for_what_runs_again():
+def test_a_stored_tensor_read_before_is_held_for_operands_that_run_again():
     async def story(one, port, ended):
         x = mt.ones(4, chunk_size=4)
         port.run(one, await submitted(one, x))
@@ -216,7 +216,7 @@ def test_a_tensor_of_an_earlier_job_that_is_lost_is_told_by_its_key(when):
     told(story)
 
 
-def test_a_stored_tensor_that_is_itself_a_result_may_be_lost_while_the_job_runs():
+def test_a_stored_tensor_that_is_a_result_may_be_lost_in_mid_run():
     async def story(one, port, ended):
         x = mt.ones(4, chunk_size=4)
         port.run(one, await submitted(one, x))
@@ -249,7 +249,7 @@ def test_a_chunk_that_is_lost_again_and_again_ends_the_job(monkeypatch):
     ("signal", WorkerLostError, r"ended 3 workers, the last one killed"),
     ("memory", MemoryLimitError, r"took more memory than there is and was ended 3 times"),
 ])  # fmt: skip
-def test_an_operand_that_ends_its_workers_is_fatal_and_what_ran_beside_it_is_cancelled(how, kind, says):
+def test_an_operand_that_ends_its_workers_is_fatal(how, kind, says):
     async def story(one, port, ended):
         job = await submitted(one, mt.ones(8, chunk_size=2) + 1)
         operands = sorted(operand for operand, _ in port.queued[job])
@@ -344,7 +344,7 @@ def test_a_worker_with_a_new_number_joins_running_jobs_and_later_plans():
     told(story)
 
 
-def test_a_result_that_is_lost_between_its_stage_and_the_end_of_the_job_fails_the_job():
+def test_a_result_lost_between_its_stage_and_the_end_fails_the_job():
     async def story(one, port, ended):
         async def true(chunk, size):
             return b"\x01"

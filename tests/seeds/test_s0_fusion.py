@@ -97,7 +97,7 @@ def test_s1_2_composing_can_be_switched_off():
     assert composed.n < plain.n and chunk_values(composed) == chunk_values(plain)
 
 
-def test_s0_15_each_switch_of_the_configuration_changes_the_graph_as_it_says():
+def test_s0_15_each_switch_changes_the_graph_as_it_says():
     x = tensor("x")
     unequal = tensor("pair", tensor("add", x), tensor("add", x))  # twice the same
     part = last_chunk(tensor("x", chunks=2))  # one of two chunks
@@ -150,7 +150,7 @@ def test_s0_10_results_stored_chunks_and_what_runs_elsewhere_are_not_fused(drawn
 
 @pytest.mark.parametrize("other", [{"worker": 1}, {"gpu": True}, {"fuse": False}], ids=str)
 @pytest.mark.parametrize("mode", ["chain", "region", "color"])
-def test_s0_10_gpu_flag_expected_worker_and_hint_of_an_operand_keep_it_apart(mode, other):
+def test_s0_10_gpu_flag_worker_and_hint_keep_an_operand_apart(mode, other):
     with jmars.annotate(worker=0):
         x = mt.random.default_rng(1).random(12, chunk_size=6) + 1
     with jmars.annotate(**({"worker": 0} | other)):
@@ -171,7 +171,7 @@ def test_s0_10_a_result_of_unknown_size_ends_what_is_fused():
             assert row not in after.input_idx  # nothing that waits for the size runs with it
 
 
-def test_s0_9_the_pictured_graph_of_issue_2435_gives_the_proposals_subtasks():
+def test_s0_9_the_graph_of_issue_2435_gives_the_proposed_subtasks():
     # 13 chunks, placed on two bands: 0 to 7 begin on the first, 8 to 11 on the second, 12 reads both
     pairs = [(0, 2), (1, 2), (8, 10), (9, 10), (2, 3), (3, 4), (2, 5), (10, 5), (5, 6), (4, 7), (6, 7), (10, 11)]
     pairs += [(6, 12), (11, 12)]

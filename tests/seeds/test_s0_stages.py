@@ -12,7 +12,7 @@ def stages_of(job):
     return [(e[4]["stage_number"], e[4]["n_after"]) for e in job.events() if e[2] == "GraphBuilt"]
 
 
-def test_s0_3_a_filter_and_its_rechunk_are_two_stages_and_the_shape_is_known_after(cluster):
+def test_s0_3_a_filter_and_its_rechunk_are_two_stages_with_a_known_shape(cluster):
     array = np.sin(np.arange(1000))
     x = mt.as_tensor(array, chunk_size=300)
     y = x[x > 0].rechunk(100)

@@ -125,7 +125,7 @@ def test_s0_16_errors_and_cancels_are_told(api):
     api.cancel_task(endless)  # no effect
 
 
-def test_s0_18_progress_rises_from_0_to_1_over_stages_and_is_1_only_at_the_end(api, cluster):
+def test_s0_18_progress_rises_over_stages_and_is_1_only_at_the_end(api, cluster):
     x = mt.arange(200, chunk_size=5).map_blocks(sleepy, dtype="i8")
     for graph in (x.sum(), spawn(sum, ([spawn(sleepy, (i,)) for i in range(40)],))):
         job = cluster.submit(graph)

@@ -36,7 +36,7 @@ def test_s1_4_eight_operands_placed_by_hand(seed):
 
 
 @pytest.mark.parametrize("assigner", ["bfs-v1", "bfs", "dfs", "random"])
-def test_s1_4_a_run_places_reducers_after_a_shuffle_as_if_they_read_nothing(assigner):
+def test_s1_4_reducers_after_a_shuffle_are_placed_as_if_without_inputs(assigner):
     x = mt.ones((8, 8), chunk_size=(1, 8))
     y = Tensor(shuffle((x + 1).data, ((8,), (2, 2, 2, 2))))
     graph = canonical(TensorGraph.of([(y * 2).data]))
@@ -59,7 +59,7 @@ def test_s1_4_the_old_placement_is_a_setting_and_a_plan():
     assert np.array_equal(plan.assign >= 0, dag.in_degree == 0)
 
 
-def test_s1_5_depth_successors_and_descendants_are_those_counted_by_hand_on_trees():
+def test_s1_5_depth_successors_and_descendants_of_trees_as_by_hand():
     for seed in range(20):
         rng = np.random.default_rng(seed)
         parent = [int(rng.integers(v + 1, 41)) for v in range(40)]  # each operand is read by one later one

@@ -50,7 +50,7 @@ def test_s2_5_an_instance_is_used_by_one_run_at_a_time():
         run.finish([0])
 
 
-def test_s2_6_a_pool_serves_8_threads_1000_runs_each_and_never_builds_more_than_its_limit():
+def test_s2_6_a_pool_serves_8_threads_1000_runs_within_its_limit():
     pool = Pool(FlowGraph(wavefront(3)), limit=3)
 
     def client(_):

@@ -25,7 +25,7 @@ def test_s2_15_on_and_unless_are_opposites():
         graph.reset()
 
 
-def test_s2_15_a_vertex_whose_essential_input_is_empty_is_skipped_and_emits_empty():
+def test_s2_15_a_vertex_with_an_empty_essential_input_is_skipped():
     calls = Calls()
     builder = GraphBuilder()
     builder.input("x")
@@ -124,7 +124,7 @@ def test_s2_15_a_closure_is_finished_before_it_is_flushed():
         assert closure.wait(60) and closure.flushed
 
 
-def test_s2_15_a_streaming_reader_sees_the_first_item_before_the_last_is_made():
+def test_s2_15_a_streaming_reader_sees_the_first_item_early():
     first_seen = threading.Event()
 
     class Numbers(GraphProcessor):
@@ -226,7 +226,7 @@ def test_s2_16_an_executor_that_refuses_ends_the_run():
     assert closure.flushed and calls == []
 
 
-def test_s2_17_a_pooled_instance_is_cheaper_than_building_again_and_counters_without_a_lock_than_with_one():
+def test_s2_17_a_pooled_instance_and_counters_without_a_lock_are_cheaper():
     figures = measure(vertices=200, rounds=5)
     medians = {name: statistics.median(times) for name, times in figures.items()}
     print({name: f"{time * 1e6 / 200:.2f} µs a vertex" for name, time in medians.items()})

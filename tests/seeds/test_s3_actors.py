@@ -61,7 +61,7 @@ def over_two_processes(tmp_path, test):
             process.kill()
 
 
-def test_s3_2_actors_are_created_told_asked_and_destroyed_in_another_process(tmp_path):
+def test_s3_2_actors_are_created_told_asked_and_destroyed_far_away(tmp_path):
     async def test(channel, process):
         assert await channel.ask("first", "add", 2) == 2
         channel.tell("first", "add", 3)
@@ -85,7 +85,7 @@ def test_s3_2_actors_are_created_told_asked_and_destroyed_in_another_process(tmp
     over_two_processes(tmp_path, test)
 
 
-def test_s3_2_only_registered_classes_are_created_and_only_such_actors_destroyed(tmp_path):
+def test_s3_2_only_registered_classes_are_created_and_destroyed(tmp_path):
     async def test(channel, process):
         with pytest.raises(ActorNotFoundError, match=r"no class 'os\.system' is registered here .* there are counter"):
             await channel.create_actor("os.system", "third", "true")

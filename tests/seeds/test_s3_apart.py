@@ -27,7 +27,7 @@ def test_s3_1_scheduler_and_workers_are_processes_of_their_own():
         cluster.stop()
 
 
-def test_s3_38_a_scheduler_that_is_killed_is_followed_by_one_that_reads_its_journal():
+def test_s3_38_a_killed_scheduler_is_followed_by_one_with_its_journal():
     def slowly(chunk):
         import time
 

@@ -23,7 +23,7 @@ def cluster():
         yield one
 
 
-def test_s3_19_what_waits_behind_a_blocked_operand_runs_elsewhere_within_a_second_and_never_on_two(cluster, tmp_path):
+def test_s3_19_the_queue_of_a_blocked_operand_runs_elsewhere_once(cluster, tmp_path):
     gate = tmp_path / "gate"
 
     def step(block, path):
@@ -42,7 +42,7 @@ def test_s3_19_what_waits_behind_a_blocked_operand_runs_elsewhere_within_a_secon
 
 
 @in_loop
-def test_s3_19_a_late_accept_is_refused_and_the_worker_is_sent_nothing_until_it_has_said_so():
+def test_s3_19_a_late_accept_is_refused_and_the_worker_sent_nothing():
     with Host(workers=2) as host:
         job = table(1, [program()], [0] * 3, [()] * 3)
         host.execution.open_job(job)
@@ -73,7 +73,7 @@ def late():
         yield
 
 
-def test_s3_19_late_nothing_is_bound_to_a_blocked_worker_and_each_operand_has_one_run(cluster, late, tmp_path):
+def test_s3_19_late_nothing_is_bound_to_a_blocked_worker(cluster, late, tmp_path):
     gate = tmp_path / "gate"
 
     def step(block, path):
@@ -93,7 +93,7 @@ def test_s3_19_late_nothing_is_bound_to_a_blocked_worker_and_each_operand_has_on
     assert job.result(30).tolist() == list(range(1, 31))
 
 
-def test_s3_19_late_a_worker_that_does_not_answer_gets_none_and_comes_too_late(cluster, late):
+def test_s3_19_late_a_silent_worker_gets_nothing_and_comes_too_late(cluster, late):
     stopped = cluster.info()["workers"][0]["pid"]
     os.kill(stopped, signal.SIGSTOP)
     try:

@@ -60,7 +60,7 @@ def running(job, at_least=1):
     return lambda: job.describe()["counts"]["running"] >= at_least
 
 
-def test_s3_4_a_session_makes_a_graph_actor_for_each_job_and_their_states_are_their_own(cluster, gate):
+def test_s3_4_a_session_makes_a_graph_actor_for_each_job(cluster, gate):
     slow = cluster.submit(behind(gate))
     until(running(slow))
     quick = cluster.submit(mt.arange(10, chunk_size=2).sum())
@@ -96,7 +96,7 @@ def test_s3_5_every_state_of_a_job_is_seen_until_its_end(cluster, gate):
     assert preparing.state == "cancelled"
 
 
-def test_s3_6_the_four_phases_of_preparation_stand_in_the_log_in_order_with_what_they_took(cluster):
+def test_s3_6_the_four_phases_of_preparation_are_logged_in_order(cluster):
     x = mt.ones((40, 40), chunk_size=7)
     job = cluster.submit(((x + 1) @ x).sum(axis=0))
     job.result(60)
@@ -123,7 +123,7 @@ def test_s3_6_a_cancel_is_looked_for_between_the_phases():
             prepare(graph, {}, ["a"], lambda left=left: next(left))
 
 
-def test_s3_8_no_operand_starts_before_its_inputs_and_the_graph_is_done_once(cluster):
+def test_s3_8_no_operand_starts_before_its_inputs(cluster):
     chance = random.Random(8)
     with config.using(task=config.task | {"fuse_enabled": False}):
         jobs = []
@@ -164,12 +164,12 @@ def failing(folder, times, error=OSError):
 
 
 @pytest.mark.parametrize("error", [OSError, ValueError, ArithmeticError])
-def test_s3_12_an_operand_that_fails_twice_and_then_succeeds_passes_whatever_it_raised(cluster, tmp_path, error):
+def test_s3_12_an_operand_that_fails_twice_and_then_succeeds_passes(cluster, tmp_path, error):
     assert cluster.submit(spawn(failing(tmp_path, 2, error))).result(60) == 3
 
 
 @pytest.mark.parametrize("error", [OSError, RuntimeError])
-def test_s3_12_one_that_always_fails_is_fatal_after_four_tries_with_all_that_depend_on_it(cluster, tmp_path, error):
+def test_s3_12_an_operand_that_always_fails_is_fatal_after_four_tries(cluster, tmp_path, error):
     other = spawn(add, (1, 2))
     first = spawn(failing(tmp_path, 99, error))
     job = cluster.submit(spawn(add, (spawn(add, (first, 1)), other)))
@@ -201,7 +201,7 @@ def test_s3_12_a_user_says_how_often(cluster, tmp_path):
         spawn(add, retries=-1)
 
 
-def test_s3_12_what_numpy_raises_for_the_same_input_is_not_tried_again_unless_the_setting_says_so(cluster):
+def test_s3_12_errors_of_numpy_are_not_retried_without_the_setting(cluster):
     def tries():
         job = cluster.submit(mt.linalg.inv(mt.zeros((3, 3))))
         with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):

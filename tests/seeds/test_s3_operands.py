@@ -38,7 +38,7 @@ def legal(fold):
     return True
 
 
-def test_s3_15_the_table_of_moves_is_enforced_and_counts_sum_to_the_operands_at_all_times(cluster):
+def test_s3_15_the_table_of_moves_is_enforced_and_counts_add_up(cluster):
     assert set(LEGAL) == set(S) - set(SHOWN)
     with pytest.raises(IllegalMoveError, match="cannot meet UNNEEDED"):
         step(S.READY, Happened.UNNEEDED)
@@ -57,7 +57,7 @@ def test_s3_15_the_table_of_moves_is_enforced_and_counts_sum_to_the_operands_at_
             assert legal(fold) and set(fold.sums) == {fold.n}
 
 
-def test_s3_16_a_chain_stores_two_chunks_at_most_and_results_stay_until_they_are_dropped(cluster):
+def test_s3_16_a_chain_stores_two_chunks_and_results_stay(cluster):
     before = cluster.info()["memory"]["chunks"]
     with config.using(task=config.task | {"fuse_enabled": False, "fuse_tileable": False}):
         x = mt.ones(10, chunk_size=10)
@@ -83,7 +83,7 @@ def test_s3_16_a_chain_stores_two_chunks_at_most_and_results_stay_until_they_are
         assert time.monotonic() < deadline
 
 
-def test_s3_17_after_a_run_every_operand_but_the_results_is_freed_and_holds_nothing(cluster):
+def test_s3_17_after_a_run_every_operand_but_the_results_is_freed(cluster):
     before = cluster.info()["memory"]["arena"]["used"]
     job = cluster.submit_data([total(numbers(50, 1000))], single=True)
     assert job.result(60) == 1000 * sum(range(50))
@@ -92,7 +92,7 @@ def test_s3_17_after_a_run_every_operand_but_the_results_is_freed_and_holds_noth
     assert cluster.info()["memory"]["arena"]["used"] - before <= 4096  # one page for one number
 
 
-def test_s3_17_a_failure_goes_to_all_that_depend_on_it_and_cancelled_is_what_did_not_run(cluster):
+def test_s3_17_a_failure_goes_to_all_dependents_and_the_rest_is_cancelled(cluster):
     bad = spawn(lambda: 1 / 0)
     job = cluster.submit(spawn(sum, ([spawn(abs, (bad,)), spawn(abs, (1,))],)))
     with pytest.raises((ZeroDivisionError, OperandError)):
@@ -117,7 +117,7 @@ COUNT, SIZE = 60, 2**20  # 480 MiB
 VALUE = SIZE * sum(range(COUNT)) * (1 - COUNT)
 
 
-def test_s3_35_an_operand_whose_input_is_lost_waits_again_and_the_input_is_computed_anew(tmp_path):
+def test_s3_35_an_operand_whose_input_is_lost_waits_for_it_again(tmp_path):
     with Cluster(n_workers=2, memory_limit="240MiB", spill_dir=tmp_path) as cluster:
         with config.using(task=config.task | {"fuse_enabled": False}):
             job = cluster.submit_data([read_twice()], single=True)

@@ -21,7 +21,7 @@ def cluster():
         yield one
 
 
-def test_s3_7_three_schedulers_have_a_third_each_and_a_fourth_moves_a_quarter():
+def test_s3_7_three_schedulers_have_a_third_and_a_fourth_moves_a_quarter():
     operands = np.arange(3000, dtype=np.uint64)
     names = ["10.0.0.1:7101", "10.0.0.2:7101", "10.0.0.3:7101"]
     before = highest(operands, names)
@@ -70,7 +70,7 @@ def stored(job):
     return trace
 
 
-def test_s3_21_a_real_run_stores_few_chunks_where_level_by_level_stores_all(cluster):
+def test_s3_21_a_real_run_stores_few_chunks_unlike_level_by_level(cluster):
     most = {}
     for order in ("mars", "dfs", "level"):
         row = [spawn(leaf, (number,)) for number in range(32)]

@@ -20,7 +20,7 @@ def cluster():
         yield one
 
 
-def test_s3_20_an_operand_is_fetches_and_itself_and_runs_standalone_from_json(cluster):
+def test_s3_20_an_operand_runs_standalone_from_json(cluster):
     x = mt.arange(12.0, chunk_size=4)
     job = cluster.submit((x * x[::-1] + 1).sum())
     expected = job.result()

@@ -187,7 +187,7 @@ def test_s3_13_cancel_of_what_has_ended_does_nothing(web, session):
 
 
 @pytest.mark.long
-def test_s3_1_a_web_service_that_is_killed_hurts_no_run_and_comes_again_with_its_sessions():
+def test_s3_1_a_killed_web_service_hurts_no_run_and_comes_again():
     def opened(cluster):
         command = [sys.executable, "-m", "jmars", "web", "--cluster", cluster.name]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

@@ -54,7 +54,7 @@ def moved(job, state):
 
 # -- choosing
 @in_loop
-def test_s3_10_a_ready_operand_is_submitted_to_the_worker_that_was_chosen_for_it():
+def test_s3_10_a_ready_operand_is_submitted_to_its_chosen_worker():
     with Host(workers=2) as host:
         job = table(1, [program()], [0, 0], [(), ()])
         host.execution.open_job(job)
@@ -62,7 +62,7 @@ def test_s3_10_a_ready_operand_is_submitted_to_the_worker_that_was_chosen_for_it
         assert host.scheduler.of(Started) == [Started("job-1", [1], 0), Started("job-1", [0], 1)]
 
 
-def test_s3_18_the_worker_with_most_of_the_input_and_of_two_equal_ones_the_idler():
+def test_s3_18_the_worker_with_most_input_and_of_equals_the_idler():
     assert choose_worker([0, 1], owner=[0, 1], nbytes=[90, 10], load=[9, 0]) == 0
     assert choose_worker([0, 1], owner=[0, 1], nbytes=[50, 50], load=[9, 0]) == 1
 
@@ -101,7 +101,7 @@ def test_s3_22_an_operand_that_waits_gets_another_rank():
     assert [queue.pop(0) for _ in range(7)] == [(1, operand) for operand in (5, 4, 3, 2, 1, 0)] + [None]
 
 
-def test_s3_29_a_thousand_run_by_priority_a_late_urgent_one_overtakes_and_none_is_left(cluster):
+def test_s3_29_a_thousand_run_by_priority_and_a_late_urgent_one_overtakes(cluster):
     queue = TaskQueue(1)
     ranks = random.Random(7).sample(range(10_000), 1000)
     for operand, rank in enumerate(ranks):
@@ -136,7 +136,7 @@ def test_s3_24_python_code_of_two_operands_runs_at_once_in_two_processes(cluster
     assert one != other and os.getpid() not in (one, other)
 
 
-def test_s3_23_on_one_host_a_result_lies_where_its_reader_is_so_nothing_waits_to_be_pushed(cluster):
+def test_s3_23_on_one_host_a_result_lies_where_its_reader_is(cluster):
     job = cluster.submit_data([total(apply(_double, apply(_double, numbers(40, 1000))))], single=True)
     assert job.result(30) == 4 * 1000 * sum(range(40))
     timed = [event[4] for event in job.events() if event[2] == "OperandsTimed"]
@@ -182,7 +182,7 @@ def test_s3_27_an_error_of_allocating_is_told_once_and_nothing_is_held():
 
 
 @in_loop
-def test_s3_27_an_error_of_preparing_inputs_is_told_once_and_nothing_is_held():
+def test_s3_27_an_error_of_preparing_inputs_is_told_once():
     with Host(pages=64) as host:
         execution = host.execution
         slot = host.arena.allocate(4096)
@@ -244,7 +244,7 @@ def test_s3_30_promises_never_exceed_what_there_is_whatever_comes():
     os.close(fd)
 
 
-def test_s3_30_requests_wait_in_order_the_withdrawn_leaves_no_hole_and_the_oversized_fails():
+def test_s3_30_requests_wait_in_order_and_oversized_ones_fail():
     host = MemoryHost()
     host.buffers._idle = lambda: False  # something runs that will free memory
     held = [host.arena.allocate(SLAB) for _ in range(4)]
@@ -266,7 +266,7 @@ def test_s3_30_requests_wait_in_order_the_withdrawn_leaves_no_hole_and_the_overs
 # -- cancel, with the workers stuck or not (must-show 5)
 @pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("how", ["in Python", "in C"])
-def test_s3_14_a_hundred_long_operands_are_cancelled_and_the_workers_idle_in_time(how):
+def test_s3_14_a_hundred_long_operands_are_cancelled_in_time(how):
     def long(out, inputs, number):
         if how == "in C":
             time.sleep(60)

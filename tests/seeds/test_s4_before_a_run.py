@@ -43,7 +43,7 @@ def test_s4_17_the_costs_are_those_measured_in_earlier_runs():
     assert plan.request.costs(plan.compiled).cost.sum() > 1.5 * before
 
 
-def test_s4_18_total_and_idle_time_come_from_the_timeline_of_the_whole_schedule():
+def test_s4_18_total_and_idle_time_come_from_the_whole_timeline():
     plan = planned(2)
     busy = sum(one["busy"] for one in plan.picture["workers"])
     idle = sum(one["idle"] for one in plan.picture["workers"])

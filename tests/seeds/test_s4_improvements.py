@@ -65,7 +65,7 @@ def test_s4_21_least_memory_backwards_from_the_longest_critical_path(name):
 
 
 @pytest.mark.skipif(not has_metis(), reason="needs pymetis: pip install jmars[plan]")
-def test_s4_22_metis_parts_are_balanced_in_time_and_memory_and_weighed_by_bytes():
+def test_s4_22_metis_parts_are_balanced_in_time_and_memory():
     graph = layered(8, 16)
     label = metis_groups(graph, 4, memory=True, slack=1.1)
     for weight in (graph.cost, graph.nbytes):

@@ -31,7 +31,7 @@ def twelve() -> PlanGraph:
 SLOW_FAST = Workers.build(2, speed=[1.0, 2.0], memory=40)
 
 
-def test_s4_12_partition_by_merging_fastest_context_and_critical_path_first():
+def test_s4_12_partition_by_merging_takes_fastest_context_first():
     parts = merge(twelve(), SLOW_FAST)
     # 9 is as good as 10 and has the lower name; then 11 ends the longest path that is left
     assert [part.operands for part in parts] == [(3, 4, 5, 9), (6, 7, 8, 10), (0, 1, 2), (11,)]
@@ -42,7 +42,7 @@ def test_s4_12_partition_by_merging_fastest_context_and_critical_path_first():
 
 
 @pytest.mark.parametrize("name", SMALL_ONES)
-def test_s4_12_partition_by_merging_gives_parts_that_fit_and_never_wait_for_each_other(name):
+def test_s4_12_partition_by_merging_gives_parts_that_fit_without_deadlock(name):
     graph, workers = SMALL_ONES[name](), Workers.build(3, memory=int(8 * CHUNK))
     parts = merge(graph, workers)
     assert sorted(v for part in parts for v in part.operands) == list(range(graph.n))
@@ -56,7 +56,7 @@ def test_s4_13_same_input_same_parts():
         assert merge(graph, workers) == merge(graph, workers)
 
 
-def test_s4_14_the_total_assigned_time_of_each_context_is_the_sum_of_its_parts():
+def test_s4_14_the_assigned_time_of_a_context_is_the_sum_of_its_parts():
     graph = twelve()
     parts = merge(graph, SLOW_FAST)
     where = as_assignment(parts, graph.n)
@@ -137,7 +137,7 @@ def test_s4_18_a_schedule_is_judged_by_its_whole_timeline():
     assert run.makespan == run.trace.end.max() and np.all(idle >= -1e-9)
 
 
-def test_s4_21_from_the_longest_critical_path_output_backwards_holds_less_than_by_level():
+def test_s4_21_depth_from_the_longest_path_holds_less_than_by_level():
     held = {"dfs": 0, "level": 0}
     for make in SMALL_ONES.values():
         graph, one = make(), Workers.build(1)
@@ -146,7 +146,7 @@ def test_s4_21_from_the_longest_critical_path_output_backwards_holds_less_than_b
     assert held["dfs"] < 0.6 * held["level"]
 
 
-def test_s4_15_outputs_that_wait_for_another_context_are_a_number_beside_the_makespan():
+def test_s4_15_waiting_outputs_are_a_number_beside_the_makespan():
     # 0 is read at once here and after 3 s there: 10 bytes wait 3 s; 1 s of it is the way
     graph = PlanGraph.build(Dag.from_edges(4, [0, 0], [1, 2]), [1.0, 1.0, 1.0, 4.0], [10, 1, 1, 1])
     workers = Workers.build(2, bandwidth=10.0, latency=0.0)
@@ -166,7 +166,7 @@ def test_s4_15_outputs_that_wait_for_another_context_are_a_number_beside_the_mak
 
 
 @pytest.mark.parametrize("name", SMALL_ONES)
-def test_s4_16_its_parts_never_wait_for_each_other_where_they_run_as_processes(name):
+def test_s4_16_parts_as_processes_never_wait_for_each_other(name):
     graph, workers = SMALL_ONES[name](), Workers.build(3, memory=int(8 * CHUNK))
     parts = depth_first(graph, workers, convex=True)
     assert sorted(v for part in parts for v in part.operands) == list(range(graph.n))

@@ -23,7 +23,7 @@ def four_chunks() -> Chunks:
     return chunks
 
 
-def test_s4_25_what_is_read_last_is_paged_out_first_and_what_is_read_now_stays():
+def test_s4_25_the_chunk_read_last_is_paged_out_first():
     chunks = four_chunks()
     assert chunks.victims(4 * PAGE, in_use=()) == [3, 0, 2, 1]
     chunks.pin(3)
@@ -43,7 +43,7 @@ def test_s4_25_a_reader_never_sees_a_half_paged_block():
 
 @pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("runs", [1, 3])
-def test_s4_7_workers_that_live_long_or_for_one_run_give_equal_results_and_leave_no_process(runs):
+def test_s4_7_long_and_short_lived_workers_give_equal_results(runs):
     def work(k):
         return (mt.arange(1000, chunk_size=300) * k).sum()
 

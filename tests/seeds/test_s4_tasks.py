@@ -40,7 +40,7 @@ def test_s4_9_a_json_task_file_with_inputs_function_and_outputs_runs(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["merge", "depth-first"])
-def test_s4_10_a_ten_line_yaml_of_tasks_and_dependencies_is_partitioned_and_runs(how):
+def test_s4_10_a_ten_line_yaml_of_tasks_is_partitioned_and_runs(how):
     pytest.importorskip("yaml")
     text = TEN_LINES.replace('"builtins:sum"', "total")
     assert len(text.splitlines()) <= 10

@@ -27,7 +27,7 @@ def _steps(operands: int, hosts: int) -> tuple[int, Any]:
     return sum(seen.values()), told
 
 
-def test_messages_and_steps_an_operand_stay_the_same_with_four_times_the_operands() -> None:
+def test_messages_per_operand_stay_equal_with_four_times_the_operands() -> None:
     (few, small), (many, large) = _steps(1_500, 25), _steps(6_000, 25)
     assert large.operands > 3.8 * small.operands
     for told in (small, large):

@@ -71,7 +71,7 @@ def test_small_slots_stand_together_so_that_other_slabs_become_empty():
     assert allocator.allocate(3 * SLAB) is not None  # the slabs beside theirs are one run again
 
 
-def test_all_small_slots_of_a_slab_can_be_used_after_another_slab_was_dropped_for_it() -> None:
+def test_all_small_slots_of_a_slab_serve_after_another_was_dropped() -> None:
     arena = Allocator(SLAB + SLAB // 2)
     arena.free(arena.allocate(2048))
     arena.free(arena.allocate(64))
@@ -82,7 +82,7 @@ def test_all_small_slots_of_a_slab_can_be_used_after_another_slab_was_dropped_fo
     assert None not in slots and len(set(slots)) == 3
 
 
-def test_memory_elsewhere_is_reserved_in_pieces_of_which_the_shortest_runs_come_first():
+def test_memory_elsewhere_is_reserved_in_pieces_shortest_first():
     allocator = Allocator(capacity=12 * PAGE)
     slots = [allocator.allocate(PAGE) for _ in range(12)]
     for index in (1, 4, 5, 8, 9, 10):

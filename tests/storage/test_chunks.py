@@ -66,7 +66,7 @@ def test_of_thousands_some_more_go_at_once():
     assert chunks.victims(PAGE, ()) == list(range(50 * VICTIM_SHARE))[:-51:-1]  # each look goes through all of them
 
 
-def test_many_chunks_are_freed_together_but_those_that_move_or_are_pinned_later():
+def test_many_chunks_are_freed_together_but_moving_or_pinned_ones():
     chunks = _filled(5)
     _, size = chunks.start_spill(0)
     assert chunks.spill_done(0, SpillFile("f", 1, size)) is None

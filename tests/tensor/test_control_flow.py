@@ -79,7 +79,7 @@ def test_a_loop_is_python_s(arrays, rounds):
     same(count, rounds)
 
 
-def test_a_loop_calls_its_functions_once_and_what_is_outside_is_computed_once(engine):
+def test_a_loop_calls_functions_once_and_outside_values_once(engine):
     calls = []
     outside = mt.ones(4, chunk_size=2) * 3
     total = outside.sum()
@@ -104,7 +104,7 @@ def test_a_loop_holds_the_same_number_of_tensors_however_long_it_runs(engine):
     assert held[0] == held[1] <= 4
 
 
-def test_iterations_are_equal_stages_so_that_what_was_prepared_serves_again(engine):
+def test_iterations_are_equal_stages_so_preparation_serves_again(engine):
     mt.while_loop(lambda v: v.max() < 5, lambda v: v + 1, mt.zeros(6, chunk_size=2)).fetch()
     graphs = [stage.graph for stage in engine.stages[1:]]
     assert len({(tuple(map(id, g.operands[1:])), tuple(g.inputs), tuple(g.results)) for g in graphs[1:]}) <= 2

@@ -125,7 +125,7 @@ def test_the_rule_of_stone_warns_where_numpy_warns():
 
 
 @pytest.mark.parametrize("weights", [None, "f8", "f4"])
-def test_numbers_of_more_cells_than_a_chunk_are_counted_where_the_cells_lie(weights):
+def test_histograms_with_more_cells_than_a_chunk_are_counted_by_cells(weights):
     set_engine(OneByOne(limit=3200))
     a = np.random.default_rng(0).integers(0, 900, 1000)
     more = () if weights is None else (np.random.default_rng(1).random(1000).astype(weights),)

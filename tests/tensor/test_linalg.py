@@ -75,7 +75,7 @@ def test_products_go_into_a_tensor():
     assert np.dot(x, x, out=array) is array and (array == 64).all()
 
 
-def test_products_are_summed_by_one_operand_where_memory_lets_it_read_them_at_once():
+def test_products_are_summed_by_one_operand_where_memory_allows():
     x, y = mt.ones((85, 85), chunk_size=10), mt.ones((85, 85), chunk_size=10)
     graph = tiled(TensorGraph.of([(x @ y).data]))
     assert graph.n == 81 * 3

@@ -133,7 +133,7 @@ def test_a_scalar_is_a_key_by_its_value():
     assert {x[0], x[2]} == {2.5}
 
 
-def test_predicates_are_bools_where_the_engine_computes_small_values_at_once(engine):
+def test_predicates_are_bools_where_small_values_are_computed_at_once(engine):
     x = mt.arange(4.0, chunk_size=2)
     assert isinstance(mt.allclose(x, x), mt.Tensor)  # this engine does not
     with in_halves():

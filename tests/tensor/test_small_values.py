@@ -494,7 +494,7 @@ def test_threads_write_to_elements_while_nodes_are_made(engine):
     assert x.tolist() == [300] * 4
 
 
-def test_a_view_of_memory_that_a_thread_has_replaced_meanwhile_writes_to_the_new_memory(engine):
+def test_a_view_of_memory_replaced_by_a_thread_writes_to_the_new_memory(engine):
     with small_values():
         x = mt.zeros(4)
         found = x._place.memory[::-1]

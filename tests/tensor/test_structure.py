@@ -125,7 +125,7 @@ def test_data_keys_and_lines_are_no_structure():
     assert digest(first) != digest(cell(np.arange(6)))  # whole numbers
 
 
-def test_where_a_random_stream_begins_is_filled_in_and_which_are_equal_is_not():
+def test_a_random_stream_is_filled_in_by_its_begin_and_equality_is_not():
     def cell(*seeds):
         return TensorGraph.of([sum(mt.random.default_rng(seed).random(6, chunk_size=4) for seed in seeds).data])
 

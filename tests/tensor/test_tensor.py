@@ -200,7 +200,7 @@ def test_writing_parts():
     assert x.tolist() == [1, 12, 12, 0]
 
 
-def test_what_is_computed_between_reading_and_writing_a_part_may_use_the_array():
+def test_code_between_reading_and_writing_a_part_may_use_the_array():
     x = jt.arange(6.0, chunk_size=4)
     x[1:] += x[:-1]
     x[0] -= x.sum()

@@ -381,7 +381,7 @@ def test_a_broadcast_axis_is_the_last_in_memory_of_a_copy_alone():
 
 @pytest.mark.parametrize("chunk", [1, 2, 3, 100])
 @pytest.mark.parametrize("to", ["u1", "f4", "c16", "S3", "S24", "i8,f4,f4", "M8[s]"])
-def test_a_view_of_another_size_has_numpys_elements_and_writes_to_the_whole(to, chunk):
+def test_a_view_of_another_size_has_numpys_elements_and_writes(to, chunk):
     a = np.arange(18.0).reshape(3, 6)
     x = mt.asarray(a.copy(), chunk_size=chunk)
     for ours, theirs in ((x, a), (x[1:], a[1:]), (x[:, None], a[:, None])):

@@ -8,7 +8,7 @@ import threading
 from jmars.transport.lanes import Inbox
 
 
-def test_messages_of_many_threads_come_once_each_and_in_the_order_of_each_thread():
+def test_messages_of_many_threads_come_once_and_in_order():
     inbox, found, senders = Inbox(), [], 4
 
     def send(number):

@@ -30,7 +30,7 @@ def test_few_bytes_tell_nothing():
     assert rate.bandwidth == 0.0 and rate.news() is None
 
 
-def test_the_latency_is_that_of_the_fastest_round_trip_and_old_ones_are_forgotten():
+def test_the_latency_is_the_fastest_round_trip_and_old_ones_expire():
     rate = LinkRate()
     assert rate.latency == 0.0
     rate.trip(0.001)

@@ -79,7 +79,7 @@ def test_a_job_dials_nobody_where_hosts_are_many(puller: Puller) -> None:
     assert list(lanes(puller)) == [1]
 
 
-def test_a_host_that_did_not_answer_is_not_dialled_by_a_job_before_its_time(puller: Puller) -> None:
+def test_a_host_without_an_answer_is_not_dialled_before_its_time(puller: Puller) -> None:
     puller._routes[2, 1].not_before = 101.0
     puller.open_lanes(100.9)
     assert list(lanes(puller)) == [1]

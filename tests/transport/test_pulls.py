@@ -71,7 +71,7 @@ def test_a_fast_and_far_link_has_more_under_way():
     assert max(one.stop - one.start for one in ranges) <= MOST_ASKED
 
 
-def test_the_lowest_urgency_is_asked_first_also_before_the_rest_of_a_pull_under_way():
+def test_the_lowest_urgency_is_asked_first_also_in_mid_pull():
     pulls = pulls_with(order(1, 10 * MB, urgency=5), order(2, urgency=7), order(3, urgency=6))
     first = pulls.ranges(A, 0.0)
     assert tickets(first) == [1, 1]
@@ -95,7 +95,7 @@ def test_a_pull_of_no_bytes_is_asked_like_others():
     assert pulls.actions == [("pulled", one.pull, "")]
 
 
-def test_what_a_holder_does_not_have_is_asked_of_the_next_from_its_first_byte():
+def test_bytes_that_a_holder_lacks_are_asked_of_the_next_holder():
     pulls = pulls_with(order(1, 3 * MB, holders=[A, B]))
     one, other = pulls.ranges(A, 0.0)
     pulls.arrived(one, 0.0)
@@ -194,7 +194,7 @@ def test_a_slow_holder_is_not_left():
     assert pulls.actions == []
 
 
-def test_a_pull_waits_for_a_host_that_does_not_answer_and_its_error_tells_why():
+def test_a_pull_waits_for_a_silent_host_and_its_error_tells_why():
     pulls = pulls_with(order(1))
     pulls.trouble(A, "host 1: connection refused")
     pulls.stalled(LAST_SECONDS, lambda holder: 0.0)

@@ -90,7 +90,7 @@ def test_a_graph_that_finds_no_room_for_its_row_does_not_run(monkeypatch: Any) -
     asyncio.run(story())
 
 
-def test_documents_wait_for_their_turn_and_too_many_of_them_are_refused_at_once(monkeypatch: Any) -> None:
+def test_documents_wait_for_their_turn_and_too_many_are_refused(monkeypatch: Any) -> None:
     may_go_on = threading.Event()
     monkeypatch.setattr(gateway_module, "build", lambda *_: may_go_on.wait(60) and one_node())
     monkeypatch.setattr(gateway_module, "QUEUE", 6)

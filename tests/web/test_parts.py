@@ -126,7 +126,7 @@ def test_where_the_disk_is_full_no_session_is_half_there_or_half_gone(tmp_path):
     again.end()
 
 
-def test_where_the_disk_is_full_nothing_in_a_session_is_half_there_or_half_gone(tmp_path):
+def test_a_full_disk_leaves_nothing_in_a_session_half_there(tmp_path):
     sessions = SessionStore(tmp_path / "sessions.db")
     made = sessions.create("a")
     array, result = UploadedArray("k", "<f8", ((1,),)), GraphResult("r", "<f8", None)

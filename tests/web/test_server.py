@@ -79,7 +79,7 @@ def test_it_ends_with_its_cluster():
 
 
 @pytest.mark.long
-def test_a_cluster_that_is_stopped_is_told_and_goes_on_when_it_is_continued(monkeypatch):
+def test_a_stopped_cluster_is_told_and_goes_on_when_continued(monkeypatch):
     with Cluster(n_workers=1, memory_limit="256MiB") as cluster, cluster.serve() as gateway:
         web = Web(gateway.url, gateway.header.read_text().split()[-1])
         pid = cluster.info()["scheduler"]["pid"]

@@ -161,7 +161,7 @@ def test_a_withdrawn_pull_is_free_when_the_carrier_has_ended(control):
     assert control.told == ["free"] and [order[0] for order in control.carrier.orders] == ["begin"]
 
 
-def test_carriers_that_die_before_they_listen_are_given_up_until_the_next_order(control):
+def test_carriers_that_die_early_are_given_up_until_the_next_order(control):
     for _ in range(DEATHS):
         control.pull("a")
         control.dies()

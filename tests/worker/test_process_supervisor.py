@@ -108,7 +108,7 @@ def test_a_process_that_ends_is_replaced_before_its_end_is_reported(room):
     assert room.events.happened == [("ended", 0, "killed")]
 
 
-def test_the_process_of_a_worker_that_leaves_is_not_replaced_and_one_that_comes_gets_one(room):
+def test_a_leaving_workers_process_is_not_replaced_and_a_new_one_starts(room):
     room.events.leaving = {1}
     last = room.supervisor.links[1]
     last.ended("killed")
@@ -133,7 +133,7 @@ def test_a_hung_process_is_suspect_then_killed_and_replaced(room):
     assert room.supervisor.links[1].pid != pid
 
 
-def test_a_frozen_process_that_cannot_die_is_given_up_and_its_slots_kept_until_it_is_gone(room):
+def test_slots_of_a_frozen_process_are_kept_until_it_is_gone(room):
     pid = room.supervisor.links[0].pid
     room.children.states[pid] = Vital.FROZEN
     room.look(10)
@@ -143,7 +143,7 @@ def test_a_frozen_process_that_cannot_die_is_given_up_and_its_slots_kept_until_i
     assert room.events.happened[-1] == ("released", 0)
 
 
-def test_an_executor_whose_children_exceed_its_cap_is_killed_and_idle_ones_are_measured(room):
+def test_an_executor_whose_children_exceed_its_cap_is_killed(room):
     first, second = room.supervisor.links
     room.children.memory = {first.pid: 2**30, second.pid: 2**30}
     room.look()  # both are idle: that is what they need
@@ -153,7 +153,7 @@ def test_an_executor_whose_children_exceed_its_cap_is_killed_and_idle_ones_are_m
     assert room.events.happened == [("ended", 0, "memory")]
 
 
-def test_while_no_process_can_be_started_work_goes_elsewhere_and_after_ten_seconds_jobs_fail(room):
+def test_work_goes_elsewhere_without_processes_and_fails_after_ten_seconds(room):
     room.children.trouble = "no process left"
     room.supervisor.links[0].ended("killed")
     room.look()
@@ -185,7 +185,7 @@ def test_watching_ends_with_the_work(room):
     assert room.supervisor._timer is None
 
 
-def test_a_gpu_whose_processes_end_while_they_open_it_is_given_up_and_a_warm_one_is_not(monkeypatch, room):
+def test_a_gpu_whose_processes_end_at_its_opening_is_given_up(monkeypatch, room):
     made = Room(monkeypatch, 2, ["cuda:7"])
     made.supervisor.start()
 

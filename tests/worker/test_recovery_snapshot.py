@@ -73,7 +73,7 @@ def test_the_announcement_tells_where_each_operand_stands():
     assert [type(report) for report in sent] == [Started, Started, Finished, Finished, WorkerLost]
 
 
-def test_lost_chunks_are_not_announced_and_those_that_clients_bring_are_named():
+def test_lost_chunks_are_not_announced_and_uploads_are_named():
     known, _, reports, orders, _ = host()
     orders.open_job("job-1", table())
     reports.report(Finished("job-1", [2, 3], 0))
@@ -137,7 +137,7 @@ def test_what_closed_jobs_took_is_told_to_a_scheduler_that_may_not_know():
     assert known.as_data([])["closed"] == {}
 
 
-def test_a_job_that_is_given_up_goes_with_all_its_chunks_and_without_a_report():
+def test_an_abandoned_job_goes_with_all_chunks_and_without_a_report():
     async def test():
         known, sent, reports, orders, workers = host()
         orders.open_job("job-1", table())

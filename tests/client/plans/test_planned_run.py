@@ -159,7 +159,7 @@ def test_every_policy_can_be_asked_for(policy):
     assert (plan.assign >= 0).all() and plan.makespan >= plan.lower_bound > 0
 
 
-def test_an_assigner_and_an_order_can_be_joined_and_what_is_unknown_is_an_error():
+def test_an_assigner_and_an_order_join_and_unknown_ones_are_errors():
     plan = planned()
     assert plan.what_if(hosts=2, policy="halves/level").policy == "halves/level"
     with pytest.raises(GraphError, match="did you mean 'cascade-merge'"):

@@ -17,7 +17,7 @@ def doc(**tasks):
     return {"tasks": {name: {"function": "math:floor"} | spec for name, spec in tasks.items()}}
 
 
-def test_tasks_come_after_those_that_they_read_and_keep_what_is_said_of_them():
+def test_tasks_come_after_their_inputs_and_keep_their_annotations():
     found = parse_tasks(
         doc(
             b={"inputs": {"x": "a.rest", "y": "a"}, "cost": 2, "memory": "1MiB", "size": 10, "env": {"N": 1}},
@@ -109,7 +109,7 @@ def test_documents_are_json_yaml_or_data_from_files_or_text(tmp_path):
 
 
 @pytest.mark.parametrize("text", ['{"tasks": {"a": {}, "a": {}}}', "tasks:\n  a: {}\n  a: {}\n"])
-def test_a_name_that_is_there_twice_is_an_error_and_does_not_replace_the_first(text):
+def test_a_name_given_twice_is_an_error_and_keeps_the_first(text):
     pytest.importorskip("yaml")
     with pytest.raises(GraphError, match="'a' is there twice"):
         read_document(text)

@@ -57,7 +57,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_a_source_that_sends_no_frames_of_ours_writes_nothing_beside_the_slot(name):
+def test_a_source_of_foreign_frames_writes_nothing_beside_the_slot(name):
     def answer(link, read):
         while True:
             kind, _, ticket, _ = read()
@@ -133,7 +133,7 @@ REQUESTS = {
 
 
 @pytest.mark.parametrize("name", REQUESTS)
-def test_a_reader_that_sends_no_frames_of_ours_is_cut_off_and_others_are_served(name):
+def test_a_reader_of_foreign_frames_is_cut_off_and_others_are_served(name):
     with carriers(0, 1) as hosts:
         reader, source = hosts
         source.fill(1, 4096, DATA)

@@ -36,7 +36,7 @@ def test_pieces_carry_the_names_of_their_cells():
     assert lane["begin"] == [0.0, 1.0] and part["elapsed"] == 1.05
 
 
-def test_it_stays_small_over_five_hundred_cells_and_keeps_the_whole_time_and_all_seconds():
+def test_the_history_stays_small_over_five_hundred_cells():
     history, sizes = ClusterHistory(), []
     found = events_of(500)
     for cell in range(500):

@@ -91,7 +91,7 @@ def test_over_slow_links_few_workers_are_tried_early():
     assert "alone" not in names(graph, quick)[:4] and "alone" in names(graph, quick)
 
 
-def test_the_placement_by_bytes_of_inputs_is_tried_and_not_for_a_large_graph_in_little_time():
+def test_placement_by_bytes_is_tried_but_for_large_graphs_in_little_time():
     dag = Dag.from_edges(6, [0, 1, 2, 3], [4, 4, 5, 5])
     graph = PlanGraph.build(dag, cost=1.0, nbytes=[100, 1, 1, 100, 1, 1])
     pair = Workers.build(2)

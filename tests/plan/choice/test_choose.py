@@ -46,7 +46,7 @@ def test_when_the_time_is_up_nothing_more_is_tried():
     assert len(choose(graph, workers, budget=None).tried) > 3
 
 
-def test_by_itself_it_takes_a_share_of_time_for_each_operand_and_tries_several():
+def test_the_default_takes_a_share_of_time_per_operand_and_tries_several():
     slow = count(0, 1000)  # every look at the clock is a quarter of an hour later
     assert len(choose(unit(tree(64)), Workers.build(4), clock=lambda: next(slow)).tried) == 3
     stopped = count(0, 0)
@@ -95,7 +95,7 @@ def test_unequal_workers_get_their_shares():
     assert choice.predicted.makespan < 1.3 * choice.lower_bound
 
 
-def test_what_may_run_on_both_goes_to_the_fast_gpu_and_the_rest_where_it_must():
+def test_operands_for_both_go_to_the_fast_gpu_and_the_rest_where_it_must():
     graph = SMALL_ONES["matmul"]()
     device = np.where(graph.dag.in_degree == 0, CPU, 0)  # chunks are loaded on CPUs, the rest may run anywhere
     mixed = PlanGraph.build(graph.dag, graph.cost, graph.nbytes, device=device)

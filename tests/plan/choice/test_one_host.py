@@ -32,7 +32,7 @@ def anomaly():
 
 
 @pytest.mark.parametrize("graph", [transposed, anomaly])
-def test_the_one_that_spills_least_is_taken_and_it_differs_from_graph_to_graph(graph):
+def test_the_order_that_spills_least_is_taken_and_differs_by_graph(graph):
     costs = seen(graph())
     host = one_host(Profile(), 2, 50 * MIB)
     choice = choose_order(costs, host)

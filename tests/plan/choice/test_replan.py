@@ -87,7 +87,7 @@ def test_a_worker_that_has_come_is_used():
     assert now.predicted.makespan < 0.5 * graph.n
 
 
-def test_operands_that_are_ready_may_still_go_elsewhere_and_those_that_run_may_not():
+def test_ready_operands_may_move_and_running_ones_may_not():
     graph = PlanGraph.build(Dag.from_edges(4, [], []), 4.0, 8)
     old = Plan(graph.dag, np.zeros(4, np.int16), np.arange(4))
     now = replan(graph, Workers.build(2), old, [RUNNING, READY, READY, READY], [-1] * 4, elapsed=[3.0, 0, 0, 0])
@@ -106,7 +106,7 @@ def test_pins_are_kept_and_a_pin_on_a_lost_worker_is_an_error():
         replan(graph, Workers.build(3), old, waits, nowhere, available=[True, True, False])
 
 
-def test_without_workers_or_with_operands_that_run_nowhere_there_is_no_plan():
+def test_without_workers_or_with_operands_that_run_nowhere_no_plan():
     graph, old = unit(tree(2)), Plan(unit(tree(2)).dag, np.zeros(3, np.int16), np.arange(3))
     with pytest.raises(GraphError, match="no worker is left"):
         replan(graph, Workers.build(1), old, [0] * 3, [-1] * 3, available=[False])

@@ -45,7 +45,7 @@ def test_results_stay_and_the_rest_goes():
     assert graph.result.sum() == 10 + 1
 
 
-def test_a_chunk_of_unknown_size_counts_as_its_expected_bytes_and_reserves_its_bound():
+def test_a_chunk_of_unknown_size_counts_as_expected_and_reserves_its_bound():
     x = mt.random.default_rng(3).random(2**22, chunk_size=2**20)
     counted = mt.percentile(x, [5, 50]).data
     while counted.op.name != "count_ranges":

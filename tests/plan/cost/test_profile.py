@@ -32,7 +32,7 @@ def of(key: str, nbytes: float, seconds: float, **more: float) -> Profile:
     return profile
 
 
-def test_the_second_job_replaces_the_first_which_pays_for_what_happens_once():
+def test_the_second_job_replaces_the_first_as_a_measurement():
     profile = Profile()
     profile.observe("add", 1000, 9.0)
     assert profile.seconds("add", 1000) == 9.0
@@ -186,7 +186,7 @@ def test_what_is_learnt_is_bounded_where_it_cannot_be_saved_too(tmp_path: Path):
     assert len(profile.costs) == len(profile.changed) == REMEMBERED and "9" not in profile.costs
 
 
-def test_what_others_learn_meanwhile_stays_in_the_file_and_out_of_this_session(cache: Path):
+def test_costs_of_other_sessions_stay_in_the_file_and_out_of_this_one(cache: Path):
     ours, theirs = Profile(), Profile()
     theirs.observe("theirs", 8, 1.0, when=1)
     theirs.save()
@@ -244,7 +244,7 @@ def test_without_a_home_the_error_says_what_to_set(monkeypatch: pytest.MonkeyPat
         assert Profile.load() == Profile()  # plans are made without
 
 
-def test_a_cost_that_was_learnt_where_nobody_knew_the_size_serves_for_any_size():
+def test_a_cost_learnt_without_a_size_serves_for_any_size():
     profile = Profile()
     profile.observe("f", 0, 2.0)
     assert profile.seconds("f", 0) == profile.seconds("f", 10**6) == 2.0

@@ -29,7 +29,7 @@ def test_an_unknown_order_is_refused():
         rank_by("best", cascade())
 
 
-def test_eight_leaves_two_workers_depth_first_holds_four_chunks_and_level_eight():
+def test_eight_leaves_two_workers_depth_first_holds_four_level_eight():
     graph = unit(tree(8))
     assert held_after_each_unit(graph.dag, rank_level(graph), 2) == [2, 4, 6, 8, 6, 4, 2, 1]
     assert held_after_each_unit(graph.dag, rank_depth_first(graph), 2) == [2, 2, 4, 4, 2, 4, 3, 2, 1]

@@ -16,7 +16,7 @@ def test_everything_runs_somewhere(graph, workers):
     assert run.assign.min() >= 0 and np.array_equal(run.assign[sources], first[sources])
 
 
-def test_an_operand_goes_where_most_of_its_bytes_are_and_else_to_the_least_busy():
+def test_an_operand_goes_to_most_of_its_bytes_and_else_to_the_least_busy():
     graph = PlanGraph.build(Dag.from_edges(5, [0, 1, 0, 2], [3, 3, 4, 4]), 1.0, [5, 9, 5, 1, 1])
     run = simulate(graph, Workers.build(3), [0, 1, 2, -1, -1], np.arange(5), policy=FollowInputs())
     assert run.assign.tolist() == [0, 1, 2, 1, 0]

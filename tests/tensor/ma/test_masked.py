@@ -299,7 +299,7 @@ def test_a_mask_is_made_given_and_taken_away():
         ma.masked_where([True, False], [1, 2, 3])
 
 
-def test_a_scalar_of_numpys_beside_a_masked_array_compares_as_the_array_does():
+def test_a_numpy_scalar_beside_a_masked_array_compares_as_the_array():
     x, a = ma.array([0, 1], mask=[1, 0]), np.ma.array([0, 1], mask=[1, 0])
     for one, other in ((np.int64(0) == x, np.int64(0) == a), (np.int64(0) != x, np.int64(0) != a)):
         np.testing.assert_array_equal(one.data.fetch(), other.data)

@@ -14,7 +14,7 @@ from jmars.tensor.spawn import spawn
 from jmars.tensor.tensor_graph import TensorGraph
 
 
-def test_handles_and_tensors_anywhere_in_the_arguments_become_inputs_once_each():
+def test_handles_and_tensors_in_arguments_become_inputs_once_each():
     first = spawn(len, ("abc",))
     x = mt.arange(10, chunk_size=3)
     task = spawn(print, ([first, {"k": (first, x)}], x), {"again": first})
@@ -70,7 +70,7 @@ def test_a_handle_in_a_closure_is_refused_with_what_to_do():
         cloudpickle.dumps(task)
 
 
-def test_a_spawned_function_is_never_held_to_be_equal_to_another_call_of_it():
+def test_a_spawned_function_is_never_equal_to_another_call_of_it():
     assert spawn(len, ("a",)).data.op.token() is None
 
 
