@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from jmars.devices.device import Device
-from jmars.devices.library import REDUCTIONS, library_call
+from jmars.devices.library import library_call
 from jmars.kernels.cuda_text import cuda_text
+from jmars.kernels.elementwise import REDUCTIONS
 from jmars.kernels.expression import Expression, Node, constant, same
 from jmars.kernels.program import Call, ChunkType, Combine, Elementwise, Generate, Program, Reduce, Step
 from jmars.kernels.reducers import UfuncReducer

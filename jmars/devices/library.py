@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from jmars.kernels.elementwise import REDUCTIONS
 from jmars.kernels.program import Call
 from jmars.tensor.ops import decompositions
 from jmars.tensor.ops.blockwise import call_block, write_block
@@ -152,9 +153,6 @@ def matrix_call(function: Any, more: tuple[Any, ...]) -> tuple[str, Any] | None:
     return (_BLOCKS[function], more) if function in _BLOCKS else None
 
 
-REDUCTIONS = {
-    "add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_and": "all", "logical_or": "any",
-}  # fmt: skip
 # Functions of NumPy that CuPy computes with the same dtypes; sums of a transform may differ in the last digits.
 _FUNCTIONS = {
     *(f"fft.{name}" for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")),

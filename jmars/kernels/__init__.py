@@ -2,6 +2,7 @@
 
 In reading order:
 
+- elementwise.py: a row for each elementwise operation, with its machine code and measured times
 - expression.py: an elementwise expression as typed nodes
 - float_errors.py: collects floating point errors of generated NumPy calls
 - reducers.py: reducers of a tree reduction: sums, extremes, moments, positions
@@ -10,7 +11,6 @@ In reading order:
 - fusing.py: fuses several programs
 - blocks.py: cuts a chunk into blocks that fit the cache
 - numpy_backend.py: expressions as generated NumPy calls
-- operations.py: NumPy's operations in LLVM assembly
 - routines.py: loops around an expression, sums in NumPy's order
 - cuda_text.py: an expression as a C++ function, for a GPU
 - pipeline.py: generator, expression and reduction in a single pass over blocks

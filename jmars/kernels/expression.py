@@ -19,15 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from jmars.kernels.elementwise import facts
 from jmars.model.record import record
 
 CONSTANT = "constant"  # op of a node that holds a value and has no inputs
-_SYMBOLS = {
-    "add": "+", "subtract": "-", "multiply": "*", "divide": "/", "true_divide": "/", "floor_divide": "//",
-    "remainder": "%", "power": "**", "less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=",
-    "equal": "==", "not_equal": "!=", "bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^",
-    "left_shift": "<<", "right_shift": ">>",
-}  # fmt: skip
 
 
 @record
@@ -89,15 +84,15 @@ class Expression:
             if len(texts[-1]) > 2000:  # a value that is read twice doubles the text
                 texts[-1] = f"{texts[-1][:200]}…"
         last = texts[-1]
-        return last[1:-1] if self.nodes[-1].op in _SYMBOLS else last
+        return last[1:-1] if facts(self.nodes[-1].op).sign else last
 
 
 def _node_text(node: Node, args: list[str]) -> str:
     if node.op == CONSTANT:
         is_unitless = node.dtype.kind == "M" and np.datetime_data(node.dtype)[0] == "generic"  # has no text
         return str(node.value.astype(np.int64) if is_unitless else node.value[()])
-    if node.op in _SYMBOLS:
-        return f"({args[0]} {_SYMBOLS[node.op]} {args[1]})"
+    if sign := facts(node.op).sign:
+        return f"({args[0]} {sign} {args[1]})"
     if node.op == "astype":
         return f"{node.dtype.name}({args[0]})"
     return f"{node.op}({', '.join(args)})"

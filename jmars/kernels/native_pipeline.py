@@ -3,7 +3,7 @@
 A chunk without generators goes to its routine a million elements at a time, and `stop` is asked in between; if a sum
 over the whole chunk follows, only a number for each block is written, joined as `Accumulator` joins blocks. With
 generators or other reductions the routine runs block by block. NumPy computes blocks that lie outside the domain of a
-formula (operations.py). A thread begins to compile when the kernel is made; the first operand waits for the thread, so
+formula (elementwise.py). A thread begins to compile when the kernel is made; the first operand waits for the thread, so
 that values never depend on how long compiling takes.
 
 `marked` chooses the programs to compile: their expressions save more time in a run than compiling takes. It sees the
@@ -31,10 +31,10 @@ from jmars.kernels.blocks import (
     watched,
     watched_flags,
 )
+from jmars.kernels.elementwise import facts, is_exact
 from jmars.kernels.expression import CONSTANT, Expression
 from jmars.kernels.fusing import regions
 from jmars.kernels.numpy_backend import whole_function
-from jmars.kernels.operations import FORMULAS, is_exact
 from jmars.kernels.pipeline import LONE_BLOCK, MIDDLE, Head, Run, Stop, finished, interrupted, pipeline
 from jmars.kernels.program import ChunkType, Elementwise, Program, Reduce
 from jmars.kernels.reducers import UfuncReducer
@@ -310,11 +310,7 @@ LLVM_BYTES = 40 * 2**20  # bytes per executor: 15 MiB, and its share of the libr
 COMPILING = 0.05  # seconds of an executor, once: the library is loaded, a kernel or two compiled
 WORTH = 2  # least ratio of seconds saved to seconds of compilation
 
-# ns per element that machine code saves; measured in cache, float64, AMD EPYC (AVX-512), numpy 2.4.6, llvmlite 0.50
-_SAVED = {"sin": 8.0, "cos": 8.0, "sqrt": 0.7, "where": 0.4, "reciprocal": 0.3, "sign": 0.4, "copysign": 0.4}
-_SAVED |= dict.fromkeys(("logical_and", "logical_or", "logical_xor", "logical_not", "heaviside"), 0.5)
-_PLAIN = 0.15  # other operations: they write to the cache and read again
-_SHORT = -0.4  # a formula of float32: NumPy's own are in float32, ours in float64
+_SHORT = -0.4  # ns saved by a formula of float32: NumPy's own are in float32, ours in float64
 
 
 def saved(expression: Expression) -> float:
@@ -330,12 +326,11 @@ def saved(expression: Expression) -> float:
     """
     total = 0.0
     for node in expression.nodes:
-        if node.op in FORMULAS and node.dtype.itemsize < 8:
+        known = facts(node.op)
+        if known.ulps and node.dtype.itemsize < 8:
             total += _SHORT
-        elif node.op in FORMULAS:
-            total += _SAVED.get(node.op, 0.0)
-        elif node.op != CONSTANT and node.ufunc is None and not node.raises:
-            total += _SAVED.get(node.op, _PLAIN)
+        elif known.ulps or (node.op != CONSTANT and node.ufunc is None and not node.raises):
+            total += known.saved
     return total / 1e9
 
 
@@ -352,7 +347,7 @@ def marked(
         How many operands each has.
     mode
         "on": all that can be with NumPy's bits; "auto": those of them that are worth it; "fast": those worth it, also
-        where a formula is only near NumPy's value (operations.py); "off": none.
+        where a formula is only near NumPy's value (elementwise.py); "off": none.
     workers
         Executors; each of them compiles.
     room

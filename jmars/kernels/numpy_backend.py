@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from jmars.kernels.elementwise import facts
 from jmars.kernels.expression import CONSTANT, Expression, Node
 from jmars.kernels.float_errors import FILE, GeneratedFrom
 from jmars.model.limits import REMEMBERED_PROGRAMS
@@ -162,18 +163,7 @@ MAX_OPS = 32  # compiling grows faster than linearly: 35 ms for 50
 MAX_INPUTS = 31  # 64 are refused; room for the output and temporaries
 
 _RANK = {np.dtype("?"): 0, np.dtype("i4"): 1, np.dtype("i8"): 2, np.dtype("f4"): 3, np.dtype("f8"): 4}
-_ARITHMETIC = {"add": "+", "subtract": "-", "multiply": "*"}
-_COMPARISON = {"less": "<", "less_equal": "<=", "greater": ">", "greater_equal": ">=", "equal": "==", "not_equal": "!="}
-_LOGIC = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^", "logical_and": "&", "logical_or": "|"}
-
-# ns per element, one thread, in cache, float64, (numpy, numexpr); AMD EPYC (AVX-512), numpy 2.4.6, numexpr 2.14.2
-_COST = {
-    "add": (0.13, 0.35), "subtract": (0.13, 0.35), "multiply": (0.14, 0.35), "divide": (0.26, 0.54),
-    "negative": (0.10, 0.24), "absolute": (0.14, 1.25), "square": (0.13, 0.35), "sqrt": (0.88, 1.80),
-    "where": (0.50, 0.42), "logical_not": (0.05, 0.25), "invert": (0.05, 0.25),
-}  # fmt: skip
-_COST |= dict.fromkeys(_COMPARISON, (0.09, 0.39)) | dict.fromkeys(_LOGIC, (0.05, 0.25))
-_CONVERSION = 0.15  # more, where NumPy converts an input on the way
+_CONVERSION = 0.15  # ns an element more, where NumPy converts an input on the way
 
 
 @lru_cache(maxsize=REMEMBERED_PROGRAMS)
@@ -201,22 +191,9 @@ def _text(node: Node, args: list[str], dtypes: list[np.dtype[Any]]) -> str | Non
     if node.raises:  # numexpr looks at no floating point errors
         return None
     widest = max(dtypes, key=_RANK.__getitem__)
-    if op in _ARITHMETIC and widest == node.dtype and kinds <= set("if"):
-        return f"({args[0]} {_ARITHMETIC[op]} {args[1]})"
-    if op == "divide" and widest == node.dtype and node.dtype.kind == "f" and kinds == {"f"}:
-        return f"({args[0]} / {args[1]})"
-    if op == "square" and widest == node.dtype and kinds <= set("if"):
-        return f"({args[0]} * {args[0]})"
-    if op == "negative" and widest == node.dtype and kinds <= set("if"):
-        return f"(-{args[0]})"
-    if op in ("absolute", "fabs", "sqrt") and kinds == {"f"} and widest == node.dtype:
-        return f"{'sqrt' if op == 'sqrt' else 'abs'}({args[0]})"
-    if op in _COMPARISON and kinds <= set("if") and np.result_type(*dtypes) == widest:
-        return f"({args[0]} {_COMPARISON[op]} {args[1]})"
-    if op in _LOGIC and kinds == {"b"}:
-        return f"({args[0]} {_LOGIC[op]} {args[1]})"
-    if op in ("logical_not", "invert") and kinds == {"b"}:
-        return f"(~{args[0]})"
+    text = facts(op).numexpr
+    if text is not None and kinds <= set(text[0]) and np.result_type(*dtypes) == widest:
+        return text[1].format(*args) if node.dtype in (widest, np.dtype("?")) else None
     if op == "where" and dtypes[0].kind == "b" and dtypes[1] == dtypes[2] == node.dtype:
         return f"where({', '.join(args)})"
     return None
@@ -228,7 +205,7 @@ def cheaper_in_numexpr(expression: Expression) -> bool:
     dtypes = [*expression.inputs, *(node.dtype for node in expression.nodes)]
     for node in expression.nodes:
         if node.op != CONSTANT:
-            here, there = _COST.get(node.op, (0.0, 1e9))
+            here, there = facts(node.op).in_cache
             numpy_cost += here + _CONVERSION * (len({dtypes[arg] for arg in node.args} - {np.dtype("?")}) > 1)
             numexpr_cost += there
     return numexpr_cost < 0.8 * numpy_cost and numexpr_there()

@@ -23,14 +23,50 @@ import numpy as np
 import xxhash
 
 from jmars.kernels.blocks import BLOCK_SIZE
-from jmars.kernels.expression import Expression
-from jmars.kernels.operations import Code, Value, converted, kind_of, lane_code
+from jmars.kernels.elementwise import Code, Value, converted, facts, kind_of, loop_dtypes, truth
+from jmars.kernels.expression import CONSTANT, Expression, Node
 from jmars.model.collector import free_in_child
 
 LANES = 16  # elements per iteration: two of the widest registers, so that their latencies overlap
 LINE, AHEAD = 64, 16_384  # bytes of a cache line; bytes of prefetch distance
 LEAF, PARTS = 128, 8  # as in NumPy's pairwise sum: elements of a leaf, partial sums in a leaf
 Pattern = tuple[tuple[bool, bool], ...]  # of each input: whether it varies by row, and by column
+
+
+def lane_code(expression: Expression, code: Code, inputs: Sequence[Value]) -> Value | None:
+    """Write the expression over these lanes; None where a part of the expression has no machine code."""
+    dtypes = [*expression.inputs, *(node.dtype for node in expression.nodes)]
+    values = list(inputs)
+    for node in expression.nodes:
+        value = _node(node, code, [values[arg] for arg in node.args], [dtypes[arg] for arg in node.args])
+        if value is None:
+            return None
+        values.append(value)
+    return values[-1]
+
+
+def _node(node: Node, code: Code, args: list[Value], dtypes: list[np.dtype[Any]]) -> Value | None:
+    kind = kind_of(node.dtype)
+    if kind is None:
+        return None
+    if node.op == CONSTANT:
+        return code.constant(node.value[()], kind)
+    if node.op == "astype":
+        return converted(args[0], dtypes[0], node.dtype)
+    if node.op == "where":
+        a, b = (converted(one, dtype, node.dtype) for one, dtype in zip(args[1:], dtypes[1:]))
+        return None if a is None or b is None else code.choose(truth(args[0]), a, b)
+    code_of = facts(node.op).llvm
+    if code_of is None or node.raises:  # machine code looks at no floating point errors
+        return None
+    kinds, operation = code_of
+    loop = loop_dtypes(node.op, tuple(dtypes), node.dtype)
+    if loop is None or any(kind_of(dtype) is None for dtype in loop) or len(set(loop[:-1])) > 1:
+        return None
+    if loop[0].kind not in kinds:
+        return None
+    ready = [converted(one, dtype, wanted) for one, dtype, wanted in zip(args, dtypes, loop)]
+    return None if None in ready else operation(*ready, loop[0])
 
 
 def _memory(kind: str) -> str:

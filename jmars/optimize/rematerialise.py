@@ -23,6 +23,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from jmars.kernels.elementwise import facts
 from jmars.kernels.expression import CONSTANT
 from jmars.kernels.program import Elementwise, Generate, Program, Reduce, Step
 from jmars.kernels.reducers import UfuncReducer
@@ -168,7 +169,6 @@ def _by_program(graph: ChunkGraph, is_so: Callable[[Sequence[Step]], bool]) -> B
 
 # ns an element
 _OPERATION = 0.3  # a node of an expression, except NumPy's transcendental functions, which are not repeated
-_DEAR = ("sin", "cos", "tan", "power", "arctan", "arctan2", "arcsin", "arccos", "log", "exp", "cbrt", "hypot")
 _PLACED = {open_arange: 0.8, open_linspace: 1.4, open_doubles: 1.2}
 _METHODS = {
     "random": 1.7, "uniform": 5.7, "standard_normal": 9.0, "normal": 10.5, "standard_exponential": 3.5,
@@ -197,7 +197,9 @@ def generation_seconds(program: Program) -> float | None:
     for step in program.steps:
         if isinstance(step, Elementwise):
             nodes = [node for node in step.expression.nodes if node.op != CONSTANT]
-            total += math.inf if any(node.op in _DEAR for node in nodes) else len(nodes) * _OPERATION * step.output.size
+            total += (
+                math.inf if any(facts(node.op).close for node in nodes) else len(nodes) * _OPERATION * step.output.size
+            )
         else:
             total += _generating(step) if isinstance(step, Generate) else math.inf
     return total / 1e9 if total < math.inf else None

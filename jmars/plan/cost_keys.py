@@ -19,8 +19,8 @@ from typing import Any
 
 import xxhash
 
+from jmars.kernels.elementwise import facts, is_exact
 from jmars.kernels.expression import CONSTANT
-from jmars.kernels.operations import is_exact
 from jmars.kernels.program import Call, Combine, Elementwise, Generate, Program, Reduce, Step
 from jmars.model.limits import REMEMBERED_PROGRAMS
 
@@ -140,18 +140,13 @@ def _products(program: Program) -> int:
 
 KERNEL_CALL_SECONDS = 10e-6  # seconds: arrays made, a kernel called
 _CORE_BANDWIDTH = 8e9  # bytes a second of a core while the other cores run too
-_CHEAP = 0.3e-9  # seconds an element
-_ELEMENT = {
-    "sin": 16e-9, "cos": 16e-9, "tan": 20e-9, "arcsin": 15e-9, "arccos": 15e-9, "arctan": 12e-9, "arctan2": 20e-9,
-    "exp": 1e-9, "exp2": 1e-9, "expm1": 5e-9, "log": 1e-9, "log2": 1e-9, "log10": 5e-9, "log1p": 5e-9,
-    "sinh": 6e-9, "cosh": 6e-9, "tanh": 2e-9, "power": 3e-9, "sqrt": 1.2e-9, "cbrt": 15e-9, "hypot": 5e-9,
-    "divide": 0.8e-9, "true_divide": 0.8e-9, "floor_divide": 6e-9, "remainder": 6e-9, "fmod": 6e-9,
-}  # fmt: skip
-_SPECIAL = 20e-9  # a ufunc of another library: erf of SciPy takes 8 ns, gammaln 25 ns
-_NATIVE, _FORMULA = 0.03e-9, 0.4e-9  # seconds an element in machine code, between registers
-_RANDOM = 4e-9
-_CALLED = 1e-9  # a function, for each element read or written
-_PRODUCT = 0.1e-9  # a product of a matrix multiplication and its addition
+# ns an element
+_CHEAP = 0.3  # a plain operation
+_SPECIAL = 20  # a ufunc of another library: erf of SciPy takes 8 ns, gammaln 25 ns
+_NATIVE, _FORMULA = 0.03, 0.4  # in machine code, between registers
+_RANDOM = 4
+_CALLED = 1  # a function, for each element read or written
+_PRODUCT = 0.1  # a product of a matrix multiplication and its addition
 
 
 def prior(program: Program, size: int) -> float:
@@ -169,16 +164,16 @@ def prior(program: Program, size: int) -> float:
     '0.018 s'
     """
     moved = sum(one.nbytes for one in program.inputs) + program.output.nbytes
-    return KERNEL_CALL_SECONDS + moved / _CORE_BANDWIDTH + sum(_seconds(step, program, size) for step in program.steps)
+    return KERNEL_CALL_SECONDS + moved / _CORE_BANDWIDTH + sum(_ns(step, program, size) for step in program.steps) / 1e9
 
 
-def _seconds(step: Step, program: Program, size: int) -> float:
+def _ns(step: Step, program: Program, size: int) -> float:
     elements = step.output.size
     if isinstance(step, Elementwise):
         nodes = [node for node in step.expression.nodes if node.op != CONSTANT]
         if program.jit and (program.fast or is_exact(step.expression)):
-            return elements * math.fsum(_FORMULA if node.op in _ELEMENT else _NATIVE for node in nodes)
-        return elements * math.fsum(_ELEMENT.get(node.op, _CHEAP if node.ufunc is None else _SPECIAL) for node in nodes)
+            return elements * math.fsum(_FORMULA if facts(node.op).ns > _CHEAP else _NATIVE for node in nodes)
+        return elements * math.fsum(facts(node.op).ns if node.ufunc is None else _SPECIAL for node in nodes)
     if isinstance(step, Generate):
         return elements * (_RANDOM if step.takes_args and "random" in step.open.__module__ else _CHEAP)
     types = [*program.inputs, *(one.output for one in program.steps)]

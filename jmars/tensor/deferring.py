@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jmars.errors import GraphError, NotReadyError
+from jmars.kernels.elementwise import UFUNCS
 from jmars.model.record import record
 from jmars.tensor.buffers import Place, View, ViewStep, unresolved
 from jmars.tensor.engine import get_engine
@@ -37,7 +38,6 @@ from jmars.tensor.operand import (
     values_forbidden,
 )
 from jmars.tensor.ops.chunks import rechunked
-from jmars.tensor.ops.ufuncs import UFUNCS
 from jmars.tensor.protocols import FUNCTIONS, set_call_hook
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_graph import Dynamic, TensorGraph, fragment, new_group, placeholders
@@ -45,7 +45,7 @@ from jmars.tensor.tensor_graph import Dynamic, TensorGraph, fragment, new_group,
 __all__ = ["SAME_STAGE", "Deferred", "call_or_defer"]
 
 Array = np.ndarray[Any, Any]
-SAME_STAGE = {row[0] for row in UFUNCS} | set(  # functions that need no length
+SAME_STAGE = {*UFUNCS} | set(  # functions that need no length
     """all angle any clip copy count_nonzero extract fix imag isclose iscomplex isneginf isposinf isreal map_blocks mean
     method.astype method.getitem method.library_ufunc method.pow method.setitem nan_to_num prod real round std sum
     unique var where""".split()  # noqa: SIM905

@@ -33,6 +33,7 @@ import cloudpickle
 import numpy as np
 
 from jmars.errors import ObjectArrayError, UnsupportedError
+from jmars.kernels.elementwise import facts
 from jmars.kernels.expression import UfuncReference
 from jmars.tensor.buffers import SmallValues
 from jmars.tensor.engine import can_compute
@@ -156,16 +157,10 @@ _small_hook: SmallHook | None = None  # while small values are computed at once
 _SMALL: dict[str, Any] = {
     "method.pow": operator.pow,
     "method.astype": lambda x, dtype, **options: x.astype(dtype, **options),
-    "ma.operator": lambda name, a, b: _MASKED_OPERATORS[name](a, b),
-    "ma.comparison": lambda name, a, b: _MASKED_OPERATORS[name](a, b),
+    "ma.operator": lambda name, a, b: facts(name).python(a, b),
+    "ma.comparison": lambda name, a, b: facts(name).python(a, b),
     "ma.ufunc": lambda name, *args, **options: getattr(np, name)(*args, **options),
 }
-_MASKED_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
-    "floor_divide": operator.floordiv, "remainder": operator.mod, "power": operator.pow, "bitwise_and": operator.and_,
-    "bitwise_or": operator.or_, "bitwise_xor": operator.xor, "less": operator.lt, "less_equal": operator.le,
-    "greater": operator.gt, "greater_equal": operator.ge, "equal": operator.eq, "not_equal": operator.ne,
-}  # fmt: skip
 _NEVER_SMALL = frozenset(
     """apply_along_axis apply_over_axes array2string array_repr array_str broadcast copyto fill_diagonal frombuffer
     fromfile fromfunction fromiter fromregex fromstring genfromtxt lib load loadtxt ma.MaskedArray ma.apply_over_axes

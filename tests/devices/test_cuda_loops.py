@@ -17,8 +17,8 @@ import numpy as np
 import pytest
 
 from jmars.devices.launches import broadcast, reductions
-from jmars.devices.library import REDUCTIONS
 from jmars.kernels.cuda_text import BLOCK, MAP, PER_THREAD, REDUCE, cuda_text, map_source, reduction_source
+from jmars.kernels.elementwise import REDUCTIONS
 from jmars.kernels.expression import Expression, Node, same
 from tests.kernels.nvrtc import compiled
 

@@ -1,4 +1,4 @@
-"""Kernels by a GPU's own compiler and functions: NumPy's bits on special values, and the bounds of `CLOSE`."""
+"""Kernels by a GPU's own compiler and functions: NumPy's bits on special values, and the bounds of CUDA's functions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from jmars.devices.find import find_gpus, open_device
-from jmars.kernels.cuda_text import CLOSE, cuda_text, has_numpys_bits
+from jmars.kernels.cuda_text import cuda_text, has_numpys_bits
+from jmars.kernels.elementwise import OPS
 from jmars.kernels.expression import Expression, same
 from tests.devices.test_cuda_loops import cases
 from tests.kernels.test_cuda_text import FLOATS, check_bits, crossed, expressions, operation
@@ -68,7 +69,7 @@ def test_kernels_give_numpys_bits(gpu: OneGpu, part: int) -> None:
         check_bits(expression, gpu)
 
 
-@pytest.mark.parametrize("op", CLOSE)
+@pytest.mark.parametrize("op", [name for name, op in OPS.items() if op.close])
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_functions_are_within_their_bounds(gpu: OneGpu, op: str, dtype: Any) -> None:
     """Of the value in long double, and half a unit for its rounding; beyond the largest number comes infinity."""
@@ -86,7 +87,7 @@ def test_functions_are_within_their_bounds(gpu: OneGpu, op: str, dtype: Any) -> 
             largest = np.finfo(dtype).max.astype("g")
             past = 2 * largest - np.nextafter(np.finfo(dtype).max, 0).astype("g")
             units = np.abs(np.clip(found.astype("g"), -past, past) - np.clip(exact, -past, past)) / unit
-            near = units <= CLOSE[op][1 if dtype == np.float64 else 2] + 0.5
+            near = units <= OPS[op].close[1 if dtype == np.float64 else 2] + 0.5
         wrong = ~(near | (found == rounded) | (np.isnan(found) & np.isnan(rounded)))
         told = [one[wrong][:3] for one in (*inputs, found, rounded, units)]
         assert not wrong.any(), f"{op} of {dtype}: {told}, at most {np.nanmax(units[np.isfinite(units)], initial=0)}"

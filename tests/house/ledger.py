@@ -18,11 +18,11 @@ TABLE = """
             tensor/ops/*random*
   1300  files
             tensor/files.py tensor/ops/npy.py tensor/atomic_file.py
- 16700  NumPy functions
+ 16550  NumPy functions
             tensor/ops/*
   2300  masked arrays
             tensor/ma/*
-  1500  foreign chunks and duck arrays
+  1450  foreign chunks and duck arrays
             tensor/chunk_types/* tensor/array_api.py array_api.py tensor/numba_values.py
    750  spawn
             tensor/spawn.py remote.py
@@ -31,16 +31,16 @@ TABLE = """
   1900  machine code by LLVM text
             kernels/native_pipeline.py kernels/compile.py kernels/expression.py kernels/routines.py
             kernels/side_by_side.py kernels/blocks.py
-  3800  GPU
+  3650  GPU
             devices/* memory/device_memory.py kernels/cuda_text.py plan/devices.py processes/gpu*
-  3550  kernels, NumPy back end, fusing
+  3650  kernels, NumPy back end, fusing
             kernels/* native/*
   2600  optimize
             optimize/*
   3150  planner portfolio, drift, replan
             plan/improve.py plan/partition.py plan/initial.py plan/best_plan.py
             plan/c_planners.py plan/revision.py plan/choice.py
-  3850  plan core: order, costs, simulation
+  3800  plan core: order, costs, simulation
             plan/*
   2350  what-if, advice, plan views
             client/plans/*

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jmars.kernels.cuda_text import CLOSE, PRELUDE, cuda_text, has_numpys_bits
+from jmars.kernels.cuda_text import PRELUDE, cuda_text, has_numpys_bits
+from jmars.kernels.elementwise import OPS
 from jmars.kernels.expression import Expression, Node, constant
 from tests.kernels.cuda_texts import HostKernels, loop_text
 from tests.kernels.nvrtc import compiled
@@ -20,6 +21,7 @@ from tests.kernels.nvrtc import compiled
 DTYPES = [np.dtype(name) for name in ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f4", "f8")]
 FLOATS = [np.dtype("f4"), np.dtype("f8")]
 COMPLEX = [np.dtype("c8"), np.dtype("c16")]
+CLOSE = {name: op.close for name, op in OPS.items() if op.close}
 COMPLEX_UFUNCS = [
     "add", "subtract", "multiply", "divide", "negative", "positive", "conjugate", "square", "reciprocal", "equal",
     "not_equal", "isnan", "isinf", "isfinite", "logical_and", "logical_or", "logical_xor", "logical_not", "absolute",

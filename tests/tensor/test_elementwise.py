@@ -9,7 +9,7 @@ import pytest
 
 import jmars.tensor as jt
 from jmars.errors import UnsupportedError
-from jmars.tensor.ops.ufuncs import UFUNCS
+from jmars.kernels.elementwise import UFUNCS
 from jmars.tensor.tensor import Tensor
 from tests.cases import case, numpy_before
 
@@ -37,7 +37,7 @@ def same(ours, theirs) -> None:
     np.testing.assert_array_equal(value, theirs)
 
 
-@pytest.mark.parametrize("name", [row[0] for row in UFUNCS])
+@pytest.mark.parametrize("name", UFUNCS)
 def test_each_ufunc(name):
     for dtype in DTYPES:
         with case(dtype), np.errstate(all="ignore"):
@@ -62,14 +62,14 @@ def check(name, ufunc, x):
 
 
 def test_every_elementwise_ufunc_of_numpy_has_a_row():
-    rows = {getattr(np, row[0]) for row in UFUNCS}
+    rows = {getattr(np, name) for name in UFUNCS}
     theirs = {f for f in vars(np).values() if isinstance(f, np.ufunc) and f.signature is None}
     assert {f.__name__ for f in theirs - rows} == set()
 
 
 def test_other_names_are_the_same_function():
-    for name, *others in UFUNCS:
-        for other in others:
+    for name, op in UFUNCS.items():
+        for other in op.others:
             assert getattr(jt, other) is getattr(jt, name)
             assert getattr(np, other, None) in (getattr(np, name), None)
 

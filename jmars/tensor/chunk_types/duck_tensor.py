@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from jmars.errors import MissingNameError, UnsupportedError
 from jmars.kernels import Pieces
+from jmars.kernels.elementwise import facts
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import get_engine
@@ -60,10 +61,9 @@ def function_named(name: str) -> Callable[..., Any]:
     UnsupportedError
         If no function of that name supports duck arrays.
     """
-    theirs = {standard: ours for ours, standard in STANDARD_NAMES.items()}.get(name, name)
     if name in FUNCTIONS:
         return FUNCTIONS[name]
-    if isinstance(getattr(np, theirs, None), np.ufunc) or name in ELEMENTWISE:
+    if isinstance(getattr(np, name, None), np.ufunc) or name in ELEMENTWISE:
         return partial(FUNCTIONS["elementwise"], name, None)
     raise UnsupportedError(
         f"jmars has no {name} for arrays of other libraries; use x.todense(), or map_blocks with a function of chunks"
@@ -478,24 +478,6 @@ def grid_indices(chunks: Splits) -> tuple[list[tuple[int, ...]], list[tuple[int,
     return where, [tuple(axis[i] for axis, i in zip(chunks, place)) for place in where]
 
 
-STANDARD_NAMES = {  # NumPy's ufunc: its name in the array API standard
-    "absolute": "abs",
-    "arccos": "acos",
-    "arccosh": "acosh",
-    "arcsin": "asin",
-    "arcsinh": "asinh",
-    "arctan": "atan",
-    "arctan2": "atan2",
-    "arctanh": "atanh",
-    "conjugate": "conj",
-    "invert": "bitwise_invert",
-    "left_shift": "bitwise_left_shift",
-    "right_shift": "bitwise_right_shift",
-    "power": "pow",
-    "true_divide": "divide",
-}
-
-
 def namespace_of(*values: Any) -> Any:
     """Array namespace of the first duck array among the values; NumPy if there is none."""
     return next((value.__array_namespace__() for value in values if is_duck_array(value)), np)
@@ -544,7 +526,9 @@ class LibraryFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the library's function."""
         xp = namespace_of(*args, *(args[0] if args and isinstance(args[0], list) else ()))
-        found = getattr(xp, self.name, None) or getattr(xp, STANDARD_NAMES.get(self.name, self.name), None)
+        own = getattr(getattr(np, self.name, None), "__name__", self.name)  # "divide" for "true_divide"
+        names = (self.name, own, *facts(own).others)
+        found = next((getattr(xp, name) for name in names if hasattr(xp, name)), None)
         if found is None:
             raise UnsupportedError(f"{xp.__name__} has no {self.name}")
         return found(*args, **kwargs)

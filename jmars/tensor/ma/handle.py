@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import MissingNameError, UnsupportedError
+from jmars.kernels.elementwise import REDUCTIONS
 from jmars.tensor.buffers import Buffer, SmallValues
 from jmars.tensor.engine import can_compute, current_engine, get_engine
 from jmars.tensor.from_array import Composite, check_size
@@ -24,10 +25,6 @@ from jmars.tensor.small_parts import elements
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_text import corners
-
-# ufunc: name of its reduction, `np.<ufunc>.reduce`
-REDUCES = {"add": "sum", "multiply": "prod", "minimum": "min", "maximum": "max"}
-REDUCES |= {"logical_or": "any", "logical_and": "all"}
 
 
 def _method(name: str) -> Callable[..., Any]:
@@ -484,8 +481,10 @@ class MaskedTensor(MaskedMethods):
     # NumPy's protocols
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        if method == "reduce" and ufunc.__name__ in REDUCES:
-            return call(f"ma.{REDUCES[ufunc.__name__]}", inputs[0], *inputs[1:] or (kwargs.pop("axis", 0),), **kwargs)
+        if method == "reduce" and ufunc.__name__ in REDUCTIONS:
+            return call(
+                f"ma.{REDUCTIONS[ufunc.__name__]}", inputs[0], *inputs[1:] or (kwargs.pop("axis", 0),), **kwargs
+            )
         if method != "__call__":
             raise unsupported(f"{ufunc.__name__}.{method}")
         if ufunc.__name__ in _EQUALITIES and isinstance(inputs[0], np.generic | np.ndarray) and not kwargs:

@@ -19,11 +19,12 @@ from typing import Any, TypeVar
 import numpy as np
 
 from jmars.errors import UnsupportedError
+from jmars.kernels.elementwise import UFUNCS
 from jmars.tensor.ma.handle import MaskedTensor, data_of, fill_of, mask_of, whole_mask
 from jmars.tensor.ops.arguments import write_out
 from jmars.tensor.ops.setitem import is_element
 from jmars.tensor.ops.shape import broadcast_to
-from jmars.tensor.ops.ufuncs import UFUNCS, astype, ufunc, where
+from jmars.tensor.ops.ufuncs import astype, ufunc, where
 from jmars.tensor.protocols import FUNCTIONS, call, find, offers, set_mask_hook
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -246,7 +247,7 @@ def array_ufunc(name: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
     found, n_inputs = find(getattr(np, name)), getattr(np, name).nin
     if len(inputs) > n_inputs:
         inputs, out = inputs[:n_inputs], inputs[n_inputs]
-    if found is None or name not in _KNOWN:
+    if found is None or name not in UFUNCS:
         raise UnsupportedError(f"np.{name} of masked arrays is not in jmars; use it on x.data or x.filled()")
     given = [data_of(one) if hasattr(one, "__array__") or isinstance(one, list | tuple) else one for one in inputs]
     result = found(*given, **kwargs)
@@ -267,9 +268,6 @@ def array_ufunc(name: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
     return target._take(made)
 
 
-_KNOWN = {row[0] for row in UFUNCS}
-
-
 # NumPy's functions that respect masks, since they call a masked array's methods or operators.
 _RESPECT_MASKS = set(
     """all any argmax argmin argsort clip compress copy count_nonzero cumprod cumsum diagonal diff expand_dims max mean
@@ -277,7 +275,6 @@ _RESPECT_MASKS = set(
     transpose var zeros_like ones_like empty_like""".split()  # noqa: SIM905
 )
 _OF_THE_DATA = {"method.getitem", "method.setitem", "asarray", "array", "tensor", "rechunk", "iscomplexobj"}
-_UFUNCS = {row[0] for row in UFUNCS}
 
 
 def dispatch(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -292,7 +289,7 @@ def dispatch(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return NotImplemented
     if name == "method.pow":
         name = "power"
-    if name in _UFUNCS:
+    if name in UFUNCS:
         return FUNCTIONS["ma.ufunc"](name, *args, **kwargs)
     if name in _RESPECT_MASKS and f"ma.{name}" in FUNCTIONS:
         return FUNCTIONS[f"ma.{name}"](*args, **kwargs)

@@ -23,6 +23,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from jmars.kernels.elementwise import facts
 from jmars.kernels.expression import CONSTANT, Expression, Node, UfuncReference, constant
 from jmars.kernels.float_errors import BITS, WORDS
 from jmars.kernels.program import Call, ChunkType, single
@@ -65,7 +66,6 @@ __all__ = [
 
 RECHUNK_TIMES = 4  # times the chunks of each input: beyond that the other inputs are rechunked
 WIDENED = 2  # times the default size, up to which chunks of wider elements stay as they are: float32 to float64
-_COMPARISONS = {"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
 
 
 @record
@@ -149,7 +149,7 @@ class Formula:
                 *(v.scalar for v in values), **choice
             )
             return FormulaValue(-1, out, result[part] if isinstance(result, tuple) else result)
-        if name in _COMPARISONS and any(v.number == -1 and not _fits(v, t) for v, t in zip(values, loop)):
+        if facts(str(name)).compares and any(v.number == -1 and not _fits(v, t) for v, t in zip(values, loop)):
             # a Python int outside the dtype's range: NumPy knows the answer from the dtype alone
             probe = [v.scalar if v.number == -1 else np.zeros((), v.kind) for v in values]
             (integers,) = (v for v in values if v.number != -1)  # read for their shape: each equals itself

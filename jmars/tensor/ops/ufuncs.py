@@ -1,4 +1,4 @@
-"""Elementwise functions: a table with a row per ufunc, NumPy's keywords of ufuncs, functions of several ufuncs.
+"""Elementwise functions: one for each ufunc, NumPy's keywords of ufuncs, functions of several ufuncs.
 
 All become `ElementwiseOperand`s (formula.py), whose expressions fuse. The keywords are `out`, `where`, `casting`,
 `order`, `dtype`, `subok`, `signature`.
@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from jmars.kernels.elementwise import UFUNCS
 from jmars.kernels.expression import UfuncReference
 from jmars.model.record import record
 from jmars.tensor.buffers import fits_order
@@ -26,7 +27,6 @@ from jmars.tensor.small_parts import apply_small
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = [
-    "UFUNCS",
     "UfuncKeywords",
     "as_bool",
     "astype",
@@ -43,97 +43,6 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
-
-# name in NumPy, other names of the same function
-UFUNCS: tuple[tuple[str, ...], ...] = (
-    ("absolute", "abs"),
-    ("add",),
-    ("arccos", "acos"),
-    ("arccosh", "acosh"),
-    ("arcsin", "asin"),
-    ("arcsinh", "asinh"),
-    ("arctan", "atan"),
-    ("arctan2", "atan2"),
-    ("arctanh", "atanh"),
-    ("bitwise_and",),
-    ("bitwise_count",),
-    ("bitwise_or",),
-    ("bitwise_xor",),
-    ("cbrt",),
-    ("ceil",),
-    ("conjugate", "conj"),
-    ("copysign",),
-    ("cos",),
-    ("cosh",),
-    ("deg2rad",),
-    ("degrees",),
-    ("divide", "true_divide"),
-    ("divmod",),
-    ("equal",),
-    ("exp",),
-    ("exp2",),
-    ("expm1",),
-    ("fabs",),
-    ("float_power",),
-    ("floor",),
-    ("floor_divide",),
-    ("fmax",),
-    ("fmin",),
-    ("fmod",),
-    ("frexp",),
-    ("gcd",),
-    ("greater",),
-    ("greater_equal",),
-    ("heaviside",),
-    ("hypot",),
-    ("invert", "bitwise_not", "bitwise_invert"),
-    ("isfinite",),
-    ("isinf",),
-    ("isnan",),
-    ("isnat",),
-    ("lcm",),
-    ("ldexp",),
-    ("left_shift", "bitwise_left_shift"),
-    ("less",),
-    ("less_equal",),
-    ("log",),
-    ("log10",),
-    ("log1p",),
-    ("log2",),
-    ("logaddexp",),
-    ("logaddexp2",),
-    ("logical_and",),
-    ("logical_not",),
-    ("logical_or",),
-    ("logical_xor",),
-    ("maximum",),
-    ("minimum",),
-    ("modf",),
-    ("multiply",),
-    ("negative",),
-    ("nextafter",),
-    ("not_equal",),
-    ("positive",),
-    ("power", "pow"),
-    ("rad2deg",),
-    ("radians",),
-    ("reciprocal",),
-    ("remainder", "mod"),
-    ("right_shift", "bitwise_right_shift"),
-    ("rint",),
-    ("sign",),
-    ("signbit",),
-    ("sin",),
-    ("sinh",),
-    ("spacing",),
-    ("sqrt",),
-    ("square",),
-    ("subtract",),
-    ("tan",),
-    ("tanh",),
-    ("trunc",),
-)
-
 
 _METHODS = ("reduce", "accumulate", "reduceat", "outer", "at")
 
@@ -184,8 +93,8 @@ def _check_exponent(base: Any, exponent: Any, signature: Any = None) -> None:
         raise ValueError("Integers to negative integer powers are not allowed.")
 
 
-for _row in UFUNCS:
-    offers(*_row)(ufunc(_row[0]))
+for _name, _op in UFUNCS.items():
+    offers(_name, *_op.others)(ufunc(_name))
 
 
 @offers("method.pow")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jmars.tensor.ops.ufuncs import UFUNCS
+from jmars.kernels.elementwise import UFUNCS
 from tests.cases import numpy_before
 from tests.tensor.table.draws import Call, Draw, Row, call
 
@@ -64,7 +64,7 @@ _ROUNDED = set(
     """arccos arccosh arcsin arcsinh arctan arctan2 arctanh cbrt cos cosh exp exp2 expm1 float_power hypot log log10
     log1p log2 logaddexp logaddexp2 power sin sinh tan tanh""".split()  # noqa: SIM905
 )
-EXACT: dict[str, Row] = {row[0]: _ufunc(row[0]) for row in UFUNCS if row[0] not in _ROUNDED}
+EXACT: dict[str, Row] = {name: _ufunc(name) for name in UFUNCS if name not in _ROUNDED}
 EXACT |= {
     "clip": _clip,
     "where": _where,
