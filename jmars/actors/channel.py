@@ -21,12 +21,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from jmars.actors import greeting
 from jmars.actors.dialogue import Dialogue, Mailbox
 from jmars.actors.frames import MAX_FRAME, Decoder, pack
 from jmars.actors.greeting import Greeting, UnixGreeting, peer_process
 from jmars.errors import AuthenticationError, ClusterError, ClusterLostError, ProtocolError
-from jmars.model.record import record
 
 log = logging.getLogger("jmars.actors")
 
@@ -241,8 +242,7 @@ async def connect(
     return channel
 
 
-@record
-class Descriptor:
+class Descriptor(Struct, frozen=True):
     """A descriptor as an actor's answer; it stays open here."""
 
     fd: int

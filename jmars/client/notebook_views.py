@@ -12,9 +12,10 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
+from msgspec import Struct
+
 from jmars.config import config
 from jmars.model import upper_floors
-from jmars.model.record import record
 from jmars.model.status import TERMINAL
 from jmars.units import format_bytes
 
@@ -55,8 +56,7 @@ class Shown:
         upper_floors.notebook[0]().show(self)
 
 
-@record
-class ClusterFacts:
+class ClusterFacts(Struct, frozen=True):
     """A cluster at a moment.
 
     Attributes

@@ -20,12 +20,12 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import KeyedRef
 
 import cloudpickle
 import numpy as np
+from msgspec.structs import replace
 
 from jmars.client import cluster_registry
 from jmars.client.job import Job

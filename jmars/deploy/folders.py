@@ -18,20 +18,19 @@ import shutil
 import stat
 import tempfile
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from jmars.config import runtime_dir
 from jmars.errors import StorageError
-from jmars.model.record import record
 from jmars.model.versions import versions
 from jmars.storage.spill import spill_room
 
 YOUNG_SECONDS = 60.0  # a folder that is younger may belong to a process that starts
 
 
-@record
+@dataclass(frozen=True, slots=True)
 class Folders:
     """Paths of a cluster, as text."""
 

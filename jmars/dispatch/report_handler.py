@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from time import monotonic
 from typing import Any
+
+from msgspec.structs import replace
 
 from jmars.dispatch.dispatcher import Dispatcher
 from jmars.dispatch.gpu_orders import GpuRefusals

@@ -14,13 +14,14 @@ Source: docs/explanation/seeds.md, "Graph optimization".
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from heapq import heapreplace
 from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import ArrayLike, NDArray
 
 from jmars.engines.engine import EngineWorker
@@ -160,12 +161,12 @@ def planned_groups(
     planned = table.planned if len(table.planned) else np.full(len(seconds), -1)
     near = _near(table, planned, there)
     cores, task = slots // len(workers), sum(task_seconds)
-    expected = replace(table, nbytes=_expected_nbytes(table))
+    expected = structs.replace(table, nbytes=_expected_nbytes(table))
 
     def cut(assigned: ArrayLike, together: bool = False, by_rounds: bool = False) -> tuple[float, Sequence[Group]]:
         order = run_order(expected, assigned, seconds, cores, there, bandwidth)
         order = in_rounds(table, assigned, order) if by_rounds else order
-        ordered = replace(table, rank=order.rank.tolist())
+        ordered = structs.replace(table, rank=order.rank.tolist())
         groups = plan_groups(ordered, assigned, seconds, table.results, limits, order.waited, together, order.rounds)
         return makespan(groups, expected.nbytes, bandwidth, cores, task, there), groups
 

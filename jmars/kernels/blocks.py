@@ -29,19 +29,18 @@ from sys import getrefcount
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from jmars.kernels.numpy_backend import block_body
 from jmars.kernels.program import Elementwise
 from jmars.model.limits import REMEMBERED_PROGRAMS
-from jmars.model.record import record
 
 BLOCK_SIZE = 16384  # elements; 128 KiB of float64: four buffers fit in 1 MiB (measured: 16 Ki best, 8-64 Ki near)
 
 Index = tuple[int | slice, ...]
 
 
-@record
-class Blocks:
+class Blocks(Struct, frozen=True):
     """The blocks of `shape` after joining axes.
 
     Examples

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, Protocol, cast
 
 import cloudpickle
 import numpy as np
+from msgspec import structs
 
 from jmars.errors import GraphError, UnsupportedError
 from jmars.kernels.blocks import BLOCK_SIZE, close_spares, give_back, open_spares, spare_array
@@ -153,9 +154,9 @@ def _with_twins(program: Program) -> Program:
         expression = expression_of(step)
         if expression is not None:
             if isinstance(step, Elementwise):
-                step = replace(step, twin=seen[expression])
+                step = structs.replace(step, twin=seen[expression])
             elif isinstance(step, Call):
-                step = replace(step, params=(expression, seen[expression]))
+                step = structs.replace(step, params=(expression, seen[expression]))
             seen[expression] += 1
         steps.append(step)
     return replace(program, steps=tuple(steps))

@@ -18,15 +18,14 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from jmars.kernels.elementwise import facts
-from jmars.model.record import record
 
 CONSTANT = "constant"  # op of a node that holds a value and has no inputs
 
 
-@record
-class Node:
+class Node(Struct, frozen=True):
     """An operation: NumPy's name, the values read, NumPy's dtype of the result.
 
     The operation of a ufunc of another library has a name with dots, as "scipy.special.erf".
@@ -51,8 +50,7 @@ class Node:
         return Node(self.op, args, self.dtype, self.data, self.ufunc, self.raises, self.warns, self.text)
 
 
-@record
-class Expression:
+class Expression(Struct, frozen=True):
     """Nodes over `inputs`; the last node is the result.
 
     Examples
@@ -123,8 +121,7 @@ def _renumbered(node: Node, number: Any) -> Node:
     return node.reading(tuple(number(arg) for arg in node.args)) if node.args else node
 
 
-@record
-class UfuncReference:
+class UfuncReference(Struct, frozen=True):
     """An output of a ufunc: the ufunc's name and pickle, and the number of the output.
 
     Examples

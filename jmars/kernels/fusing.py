@@ -19,6 +19,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from jmars.kernels.expression import Expression, Node, share
 from jmars.kernels.program import Call, ChunkType, Elementwise, Generate, Program, Reduce, Step
@@ -286,7 +287,7 @@ def _shaped(steps: list[Step], n: int) -> tuple[list[Step], list[int]]:
     for k in kept:
         step = steps[k]
         if isinstance(step, Generate) and k in made:
-            step = replace(step, output=made[k], opened=step.opened or step.output)
+            step = structs.replace(step, output=made[k], opened=step.opened or step.output)
         found.append(_reading(step, tuple(number[stands_for[v]] for v in step.inputs)))
     return found, kept
 
@@ -384,7 +385,7 @@ def _reading(step: Step, values: tuple[int, ...]) -> Step:
     if isinstance(step, Elementwise) and len(set(values)) < len(values):
         unique = list(dict.fromkeys(values))
         return Elementwise(share(step.expression, [unique.index(v) for v in values]), tuple(unique), step.output)
-    return step if values == step.inputs else replace(step, inputs=values)  # type: ignore[type-var]
+    return step if values == step.inputs else structs.replace(step, inputs=values)  # type: ignore[type-var]
 
 
 class Sharing(NamedTuple):

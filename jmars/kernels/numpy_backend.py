@@ -21,18 +21,17 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from jmars.kernels.elementwise import facts
 from jmars.kernels.expression import CONSTANT, Expression, Node
 from jmars.kernels.float_errors import FILE, GeneratedFrom
 from jmars.model.limits import REMEMBERED_PROGRAMS
-from jmars.model.record import record
 
 _KEYWORD_OUT = {"maximum", "minimum"}  # a third positional argument is deprecated there
 
 
-@record
-class Body:
+class Body(Struct, frozen=True):
     """An expression on one block: `run(out, *inputs, *buffers)`."""
 
     run: Callable[..., None]

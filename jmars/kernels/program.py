@@ -24,11 +24,12 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import astuple
 
 from jmars.errors import ObjectArrayError
 from jmars.kernels.expression import Expression
 from jmars.kernels.reducers import Reducer
-from jmars.model.record import record, values_of
 from jmars.units import format_bytes
 
 Array = np.ndarray[Any, Any]
@@ -100,8 +101,7 @@ class Step(Protocol):
         """Bytes of scratch beside inputs and output."""
 
 
-@record
-class Elementwise:
+class Elementwise(Struct, frozen=True):
     """NumPy ufuncs and their like, broadcast to the output's shape."""
 
     expression: Expression
@@ -115,8 +115,7 @@ class Elementwise:
 Fill = Callable[[Array, int], None]  # writes elements [start, start + out.size) of a chunk, C order; `start` grows
 
 
-@record
-class Generate:
+class Generate(Struct, frozen=True):
     """Generates a chunk from its argument alone: constants, ranges, random numbers.
 
     `open(params, arg, output)` gives the `Fill` that writes the chunk block by block, so that a fused chain never holds
@@ -134,9 +133,10 @@ class Generate:
     def __eq__(self, other: object) -> bool:
         return _equal_fields(self, other)
 
+    __hash__ = Struct.__hash__
 
-@record
-class Reduce:
+
+class Reduce(Struct, frozen=True):
     """The first step of a tree reduction: reduces a chunk to a state along `axes`, which are kept with length 1."""
 
     reducer: Reducer
@@ -148,8 +148,7 @@ class Reduce:
     work: int = 0
 
 
-@record
-class Combine:
+class Combine(Struct, frozen=True):
     """A further step of a tree reduction: merges states."""
 
     reducer: Reducer
@@ -160,8 +159,7 @@ class Combine:
     work = 0
 
 
-@record
-class Call:
+class Call(Struct, frozen=True):
     """Calls any function that writes its output: `function(out, inputs, params, arg)`.
 
     `params` are equal for all operands of the program; `arg` is the operand's own, None unless `takes_args`. Where the
@@ -196,10 +194,12 @@ class Call:
     def __eq__(self, other: object) -> bool:
         return _equal_fields(self, other)
 
+    __hash__ = Struct.__hash__
+
 
 def _equal_fields(step: Generate | Call, other: object) -> bool:
     """Whether two steps do the same to the last bit: 0.0 and -0.0 are two parameters, 1 and True as well."""
-    same = type(step) is type(other) and values_of(step) == values_of(other)
+    same = type(step) is type(other) and astuple(step) == astuple(other)
     return same and isinstance(other, Generate | Call) and _same(step.params, other.params)
 
 

@@ -12,8 +12,7 @@ import math
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
-
-from jmars.model.record import record
+from msgspec import Struct
 
 Array = np.ndarray[Any, Any]
 
@@ -39,8 +38,7 @@ class Reducer(Protocol):
         """Write the values of the states."""
 
 
-@record
-class UfuncReducer:
+class UfuncReducer(Struct, frozen=True):
     """A ufunc's own reduction: sum, prod, min, max, any, all; a mean with `count`.
 
     Examples
@@ -78,8 +76,7 @@ class UfuncReducer:
             np.true_divide(state, np.intp(self.count), out=out, casting="unsafe")
 
 
-@record
-class MeanReducer:
+class MeanReducer(Struct, frozen=True):
     """The mean of an unknown number of elements: states of (count, sum)."""
 
     total: np.dtype[Any]  # dtype of the sum
@@ -107,8 +104,7 @@ class MeanReducer:
         np.true_divide(state["total"], state["n"], out=out, casting="unsafe")
 
 
-@record
-class MomentReducer:
+class MomentReducer(Struct, frozen=True):
     """Variance, or its root: states of (count, mean, sum of squared distances from the mean)."""
 
     mean: np.dtype[Any]  # float64 or wider, complex for complex elements
@@ -146,8 +142,7 @@ class MomentReducer:
             np.sqrt(out, out=out)
 
 
-@record
-class PositionReducer:
+class PositionReducer(Struct, frozen=True):
     """argmin and argmax: states of (value, index in the whole array); first among equals, NaN before all numbers.
 
     A leaf's argument locates its chunk: the offset on `axis`, or with axis None the corner in `shape`.

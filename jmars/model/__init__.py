@@ -3,7 +3,6 @@
 events.py    numbered records of events
 limits.py    numbers that several floors must agree on
 timing.py    when operands ran, from the events
-record.py    a decorator for frozen dataclasses that are made often
 messages.py  the ports between the scheduler and a host's workers, and the table of a job
 collector.py  blocks in which the garbage collector is off
 versions.py  versions that processes which exchange pickles must share

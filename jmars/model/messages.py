@@ -29,20 +29,19 @@ import math
 import pickle
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol, get_args
 
 import cloudpickle
 import msgpack
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from jmars.errors import JmarsError, OperandError, ProtocolError, text_of
-from jmars.model.record import record
 
 
-@dataclass(frozen=True, slots=True)
-class JobTable:
+class JobTable(Struct, frozen=True):
     """The operands of a job as lists by operand, for the workers.
 
     Chunks are numbered over the whole cluster: operand `i` gives chunk `chunk[i]`, equal to `base + i` except for
@@ -67,7 +66,7 @@ class JobTable:
     planned: Sequence[int] = ()  # worker planned for each operand, -1 for none; empty where all share a memory
     tight: bool = False  # whether its chunks may not fit in memory together, so that order goes before place
     late: bool = False  # each operand is offered to all workers, and the first free worker takes it
-    pinned: dict[int, int] = field(default_factory=dict)  # operand: the only worker that may run it
+    pinned: dict[int, int] = {}  # operand: the only worker that may run it
     ephemeral: bool = False  # a process computes a single operand of the job, and ends
     device: bytes = b""  # by operand, `plan_graph.GPU` or `GPU_ONLY` for a GPU, else a core; empty for cores only
 
@@ -113,8 +112,7 @@ class ReportPort(Protocol):
         """Hand a record to the scheduler; the record's class chooses the handler."""
 
 
-@record
-class OpenJob:
+class OpenJob(Struct, frozen=True):
     """Take the operands of a job, and run none yet."""
 
     job: str
@@ -122,8 +120,7 @@ class OpenJob:
     size: int = 0  # bytes of the pickle if compressed, else 0
 
 
-@record
-class EnqueueGraph:
+class EnqueueGraph(Struct, frozen=True):
     """Run ready operands on the workers chosen for them."""
 
     job: str
@@ -131,15 +128,13 @@ class EnqueueGraph:
     workers: Sequence[int]
 
 
-@record
-class StopExecution:
+class StopExecution(Struct, frozen=True):
     """Drop queued operands of a job and stop running operands."""
 
     job: str
 
 
-@record
-class Replan:
+class Replan(Struct, frozen=True):
     """Give operands new ranks and workers."""
 
     job: str
@@ -148,8 +143,7 @@ class Replan:
     slow: Sequence[int]  # workers that run planned operands only
 
 
-@record
-class Rerank:
+class Rerank(Struct, frozen=True):
     """Give all operands of a job new ranks; their workers stay."""
 
     job: str
@@ -157,23 +151,20 @@ class Rerank:
     size: int = 0  # bytes before compression; 0 if not compressed
 
 
-@record
-class CloseJob:
+class CloseJob(Struct, frozen=True):
     """Forget a job after its last running operand."""
 
     job: str
 
 
-@record
-class FreeChunks:
+class FreeChunks(Struct, frozen=True):
     """Give the memory or file of chunks back; operands may still read those that count as lost."""
 
     chunks: Sequence[int]
     lost: bool = False
 
 
-@record
-class LocateChunks:
+class LocateChunks(Struct, frozen=True):
     """Other hosts have chunks that operands of the next orders read."""
 
     chunks: Sequence[int]
@@ -182,15 +173,13 @@ class LocateChunks:
     shapes: Mapping[int, Sequence[int]] | None = None  # by chunk, where only the run told the shape
 
 
-@record
-class KeepChunks:
+class KeepChunks(Struct, frozen=True):
     """The originals of these chunks are lost: keep the copies; ChunksLost names those that are not here any more."""
 
     chunks: Sequence[int]
 
 
-@record
-class TakeBack:
+class TakeBack(Struct, frozen=True):
     """Give up those of some operands that wait for a worker; OperandsReturned names them."""
 
     job: str
@@ -202,8 +191,7 @@ Order = _AboutJobs | FreeChunks | KeepChunks | LocateChunks
 ORDERS: tuple[type, ...] = get_args(Order)
 
 
-@record
-class Started:
+class Started(Struct, frozen=True):
     """A worker took operands."""
 
     job: str
@@ -211,8 +199,7 @@ class Started:
     worker: int
 
 
-@record
-class Finished:
+class Finished(Struct, frozen=True):
     """Chunks of operands are stored."""
 
     job: str
@@ -222,8 +209,7 @@ class Finished:
     microseconds: Sequence[int] = ()  # of each operand
 
 
-@record
-class Timed:
+class Timed(Struct, frozen=True):
     """Time of operands in the four states of a worker; comes right before Finished."""
 
     job: str
@@ -233,8 +219,7 @@ class Timed:
     backends: Sequence[tuple[int, str]] = ()  # (row of a program, its back end), each row once in a job
 
 
-@record
-class Warned:
+class Warned(Struct, frozen=True):
     """Floating point errors of operands, that NumPy would warn of; comes before Finished or Failed."""
 
     job: str
@@ -242,8 +227,7 @@ class Warned:
     errors: Sequence[tuple[int, int, int]]  # `kernels.FloatError` of each of them: step, node, bit
 
 
-@record
-class Failed:
+class Failed(Struct, frozen=True):
     """An operand raised."""
 
     job: str
@@ -252,8 +236,7 @@ class Failed:
     failure: Failure
 
 
-@record
-class Interrupted:
+class Interrupted(Struct, frozen=True):
     """Operands were stopped before their end, as ordered or because an operand before them in the batch failed."""
 
     job: str
@@ -261,8 +244,7 @@ class Interrupted:
     worker: int
 
 
-@record
-class WorkerLost:
+class WorkerLost(Struct, frozen=True):
     """A worker died while operands ran; none of them is done. An operand that ran alone is to blame.
 
     `how` is "signal", "exit", "memory" (ended by the kernel or the host for memory) or "stopped" (ended for not
@@ -277,8 +259,7 @@ class WorkerLost:
     deaths: int = 1
 
 
-@record
-class Spilled:
+class Spilled(Struct, frozen=True):
     """Chunks of operands went to disk, or came back."""
 
     job: str
@@ -286,8 +267,7 @@ class Spilled:
     on_disk: bool
 
 
-@record
-class Refused:
+class Refused(Struct, frozen=True):
     """An operand can never run on this host; with operand -1 the job could not be opened, and is not open."""
 
     job: str
@@ -295,8 +275,7 @@ class Refused:
     failure: Failure
 
 
-@record
-class GpuRefused:
+class GpuRefused(Struct, frozen=True):
     """A GPU cannot run the first of these operands, which have the same program: cores run all that are left."""
 
     job: str
@@ -305,39 +284,34 @@ class GpuRefused:
     why: str
 
 
-@record
-class ChunksLost:
+class ChunksLost(Struct, frozen=True):
     """Stored chunks are gone: a file is damaged or missing. Operands that waited for them follow as InputsMissing."""
 
     chunks: Sequence[int]
     why: str
 
 
-@record
-class OperandsReturned:
+class OperandsReturned(Struct, frozen=True):
     """A host gave up operands that waited, as ordered; for the port that joins hosts, which sends them elsewhere."""
 
     job: str
     operands: Sequence[int]
 
 
-@record
-class ChunksCopied:
+class ChunksCopied(Struct, frozen=True):
     """Copies of chunks of other hosts are in memory; for the port that joins hosts, which does not pass it on."""
 
     chunks: Sequence[int]
 
 
-@record
-class ChunksKept:
+class ChunksKept(Struct, frozen=True):
     """Chunks of a leaving host are kept by the host of `worker` now."""
 
     chunks: Sequence[int]
     worker: int
 
 
-@record
-class InputsMissing:
+class InputsMissing(Struct, frozen=True):
     """Operands cannot run because input chunks are not here; the operands hold no memory now."""
 
     job: str
@@ -346,24 +320,21 @@ class InputsMissing:
     why: str
 
 
-@record
-class JobClosed:
+class JobClosed(Struct, frozen=True):
     """The host has forgotten a job, as ordered; comes exactly once, and as the job's last report."""
 
     job: str
     measured: dict[str, Any]  # makespan, peak, spilled, moved: for the last JobMoved
 
 
-@record
-class JobBroken:
+class JobBroken(Struct, frozen=True):
     """The host failed for a job by a fault of jmars (`errors.fault_of`); the job is to be closed."""
 
     job: str
     why: str
 
 
-@record
-class WorkerMoved:
+class WorkerMoved(Struct, frozen=True):
     """A worker process came, went or was replaced."""
 
     worker: int
@@ -381,8 +352,7 @@ Report = JobReport | HostReport
 REPORTS: tuple[type, ...] = get_args(Report)
 
 
-@dataclass(frozen=True, slots=True)
-class Submission:
+class Submission(Struct, frozen=True):
     """A tensor graph and how to run it.
 
     Attributes
@@ -404,15 +374,14 @@ class Submission:
 
     graph: bytes
     name: str = ""
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = {}
     ticket: str = ""
     structure: bytes = b""
     bindings: Sequence[Any] | None = None
     results: Sequence[Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """Error of an operand or a job.
 
     Attributes
@@ -507,7 +476,7 @@ def pack_record(record: Any) -> msgpack.ExtType:
     cls = type(record)
     if _CLASSES.get(cls.__name__) is not cls:
         raise TypeError(f"cannot send a {cls.__name__}: it is neither plain data nor a record")
-    fields = [cls.__name__, *[getattr(record, name) for name in cls.__slots__]]
+    fields = [cls.__name__, *astuple(record)]
     body: bytes = msgpack.packb(fields, default=pack_record, use_bin_type=True, unicode_errors="surrogatepass")
     return msgpack.ExtType(CODE, body)
 

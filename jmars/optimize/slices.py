@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from jmars.optimize.rematerialise import HELD, STORED, doubles_seconds
@@ -250,10 +251,10 @@ def _recut(graph: TensorGraph, wanted: dict[int, Splits], stands_for: dict[int, 
                     own[place] = number[sliced]
                     continue
                 if (sliced, splits) not in cut:
-                    there = replace(graph.metas[sliced], key=f"{graph.metas[sliced].key}/{k}", chunks=splits)
+                    there = structs.replace(graph.metas[sliced], key=f"{graph.metas[sliced].key}/{k}", chunks=splits)
                     cut[sliced, splits] = add(Rechunk(splits, line=graph.operands[one].line), (number[sliced],), there)
                 own[place] = cut[sliced, splits]
-            operand, meta = replace(operand, splits=splits), replace(meta, chunks=splits)
+            operand, meta = replace(operand, splits=splits), structs.replace(meta, chunks=splits)
         number[k] = add(operand, tuple(own), meta)
     made.results = [number[k] for k in graph.results]
     return reached(made)

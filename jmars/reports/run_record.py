@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from jmars.model import events
 from jmars.model.events import Event
-from jmars.model.record import record
 from jmars.model.status import TERMINAL
 from jmars.model.timing import spans
 
@@ -244,8 +244,7 @@ class RunRecord:
         return known[name]
 
 
-@record
-class OperandNames:
+class OperandNames(Struct, frozen=True):
     """Names and lines of the operands after fusion; lists by operand number.
 
     Attributes

@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
 
 from jmars.errors import JmarsError, fault_of
 from jmars.model.messages import (
@@ -364,15 +366,15 @@ class HostReports:
 
     def _worker_lost(self, row: HostRow, report: WorkerLost) -> None:
         self._ended(report.job, report.operands)
-        self._report(replace(report, worker=report.worker + row.first))
+        self._report(structs.replace(report, worker=report.worker + row.first))
 
     def _gpu_refused(self, row: HostRow, report: GpuRefused) -> None:
-        self._report(replace(report, worker=report.worker + row.first))
+        self._report(structs.replace(report, worker=report.worker + row.first))
 
     def _worker_moved(self, row: HostRow, report: WorkerMoved) -> None:
         if report.gpu_bytes:
             row.gpus[report.worker - row.cores] = max(0, report.gpu_bytes)
-        self._report(replace(report, worker=report.worker + row.first, name=row.names[report.worker]))
+        self._report(structs.replace(report, worker=report.worker + row.first, name=row.names[report.worker]))
 
     def _refused(self, row: HostRow, report: Refused) -> None:
         job = self._hosts.jobs.get(report.job)

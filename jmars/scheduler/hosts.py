@@ -19,10 +19,11 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import cloudpickle
+from msgspec import structs
 
 from jmars.errors import ClusterLostError, MemoryLimitError
 from jmars.model.messages import (
@@ -428,7 +429,7 @@ class Hosts:
 def _opening(table: JobTable, row: HostRow) -> OpenJob:
     """The order that opens a job on a host, with the host's own numbers of workers, and a part of the results."""
     own = {one: worker - row.first for one, worker in table.pinned.items() if 0 <= worker - row.first < row.workers}
-    return OpenJob(table.job, *compressed(cloudpickle.dumps(replace(table, kept=0, pinned=own))))
+    return OpenJob(table.job, *compressed(cloudpickle.dumps(structs.replace(table, kept=0, pinned=own))))
 
 
 BEHIND_SECONDS = 0.3  # seconds of waiting work from which on operands are moved

@@ -25,10 +25,10 @@ import re
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import msgpack
+from msgspec.structs import replace
 
 from jmars.actors import remote_method
 from jmars.errors import StorageError

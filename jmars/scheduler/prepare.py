@@ -34,6 +34,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import structs
 from numpy.typing import NDArray
 
 from jmars.errors import GraphError
@@ -127,7 +128,9 @@ class Prepared:
                 args[operand] = (*row[:place], (bound.values[slot], *row[place][1:]), *row[place + 1 :])
         chunk = list(range(base, base + len(shared.program)))
         nbytes, rank = shared.nbytes.copy(), shared.rank.copy()  # a job corrects sizes, and is planned again
-        return replace(shared, job=job, number=number, args=args, base=base, chunk=chunk, nbytes=nbytes, rank=rank)
+        return structs.replace(
+            shared, job=job, number=number, args=args, base=base, chunk=chunk, nbytes=nbytes, rank=rank
+        )
 
     def retry_rule(self, operand: int) -> RetryRule:
         """How often an operand that raised is tried again."""
@@ -156,7 +159,7 @@ class Prepared:
         return replace(
             self,
             plan=Plan(self.plan.dag, assign.copy(), ranked.rank.copy()),
-            table=replace(self.table, rank=ranked.rank.tolist(), planned=planned, device=ranked.device),
+            table=structs.replace(self.table, rank=ranked.rank.tolist(), planned=planned, device=ranked.device),
             assign=assign.tolist(),
             picture=self.picture | prediction(self.compiled, ranked.predicted, ranked.seconds),
             watched=_watched(ranked, self.settings, executors, machine),

@@ -17,11 +17,11 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import cloudpickle
 import numpy as np
+from msgspec.structs import replace
 
 from jmars.errors import ClusterError
 from jmars.model.messages import (

@@ -21,9 +21,9 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from jmars.model.collector import free_in_child
-from jmars.model.record import record
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Splits, TensorData, new_data
 from jmars.tensor.splits import decide_splits
@@ -108,8 +108,7 @@ class _SmallValues(threading.local):
 SmallValues = _SmallValues()
 
 
-@record
-class ViewStep:
+class ViewStep(Struct, frozen=True):
     """One step from a place to a view of that place.
 
     Attributes

@@ -18,18 +18,17 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from jmars.kernels.fusing import share_inputs
 from jmars.kernels.program import Program
-from jmars.model.record import record
 from jmars.tensor.operand import Annotation, Operand, SourceLine, Splits, TensorData, TensorMeta, new_data
 
 Ints = NDArray[np.int64]
 
 
-@record
-class ChunkGrid:
+class ChunkGrid(Struct, frozen=True):
     """Numbers and lengths of a tensor's chunks."""
 
     ids: Ints  # chunk numbers, shape = chunks along each axis
@@ -37,8 +36,7 @@ class ChunkGrid:
     dtype: np.dtype[Any]
 
 
-@record
-class GraphLayer:
+class GraphLayer(Struct, frozen=True):
     """Name, source line and annotation of the tensor operand that a layer of chunk-level operands comes from."""
 
     name: str

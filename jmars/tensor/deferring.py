@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from msgspec import Struct
 
 from jmars.errors import GraphError, NotReadyError
 from jmars.kernels.elementwise import UFUNCS
-from jmars.model.record import record
 from jmars.tensor.buffers import Place, View, ViewStep, unresolved
 from jmars.tensor.engine import get_engine
 from jmars.tensor.from_array import Composite
@@ -103,8 +103,7 @@ class _CannotDeferError(Exception):
 # -- calls as data
 
 
-@record
-class _Slot:
+class _Slot(Struct, frozen=True):
     """Stands for a tensor among the arguments: input `number`."""
 
     number: int
@@ -131,8 +130,7 @@ def _mapped(value: Any, change: Callable[[Any], Any]) -> Any:
     return change(value)
 
 
-@record
-class _Call:
+class _Call(Struct, frozen=True):
     """A call of a function of the table, as a picklable record."""
 
     name: str

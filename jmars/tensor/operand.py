@@ -32,20 +32,19 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from jmars.errors import JmarsError, ObjectArrayError, UnsupportedError
 from jmars.kernels.expression import UfuncReference
 from jmars.kernels.program import refuse_pointers
 from jmars.model.collector import free_in_child
-from jmars.model.record import record
 
 if TYPE_CHECKING:
     from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 
 
-@record
-class Annotation:
+class Annotation(Struct, frozen=True):
     """What a user asks for an operand.
 
     Attributes
@@ -282,8 +281,7 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 
 
-@record
-class TensorMeta:
+class TensorMeta(Struct, frozen=True):
     """Key, shape, dtype and chunks of a tensor, without its operand."""
 
     key: str

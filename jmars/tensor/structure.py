@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 import cloudpickle
 import numpy as np
 import xxhash
+from msgspec import Struct
 
 from jmars.kernels.expression import Expression
 from jmars.model.limits import REMEMBERED_PROGRAMS
@@ -156,11 +157,11 @@ _Known = dict[int, Any]
 _kinds: dict[type, tuple[Any, Callable[[Any], tuple[Any, ...]]]] = {}
 
 
-def _parameters(kind: type) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
-    """Return a dataclass's name and a getter of its fields; an operand's inputs, line and bound field are left out."""
+def _parameters(kind: Any) -> tuple[Any, Callable[[Any], tuple[Any, ...]]]:
+    """Return name and getter of the fields of a dataclass or Struct, without an operand's inputs, line, bound field."""
     found = _kinds.get(kind)
     if found is None:
-        names = [field.name for field in fields(kind)]
+        names = kind.__struct_fields__ if issubclass(kind, Struct) else [field.name for field in fields(kind)]
         if issubclass(kind, Operand):
             names = [name for name in names if name not in ("inputs", "line", kind.binds)]
         values: Callable[[Any], tuple[Any, ...]]
@@ -228,7 +229,7 @@ def _other(value: Any, known: _Known) -> Any:
         return _dtype(value, known)
     if isinstance(value, np.generic):
         return ("scalar", _dtype_text(value.dtype), value.tobytes())
-    if _is_of_jmars(kind) and is_dataclass(kind):
+    if _is_of_jmars(kind) and (issubclass(kind, Struct) or is_dataclass(kind)):
         name, values = _parameters(kind)
         found = known.get(id(value))
         if found is None:

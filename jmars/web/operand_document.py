@@ -32,6 +32,7 @@ from types import EllipsisType
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from jmars.errors import JmarsError, UnsupportedError, text_of
 from jmars.kernels.expression import Expression, Node
@@ -354,7 +355,7 @@ def encode(value: Any) -> Any:
         return _array(value)
     if isinstance(value, type) and issubclass(value, np.generic | bool | int | float | complex):
         return {"type": _named(np.dtype(value)), "of": value.__name__}
-    if callable(value) and not is_dataclass(value):
+    if callable(value) and not isinstance(value, Struct) and not is_dataclass(value):
         return {"function": function_name(value)}
     name = type(value).__name__.strip("_")
     if VALUE_CLASSES.get(name) is type(value):
@@ -363,13 +364,13 @@ def encode(value: Any) -> Any:
 
 
 def encode_fields(value: Any) -> dict[str, Any]:
-    """Encodes the fields of a dataclass or NamedTuple, without inputs, line and annotation of an operand."""
+    """Encodes the fields of a dataclass, Struct or NamedTuple, without inputs, line and annotation of an operand."""
     return {name: encode(getattr(value, name)) for name in _names(type(value))}
 
 
 def _names(kind: type[Any]) -> list[str]:
     if not is_dataclass(kind):
-        return list(kind._fields)
+        return list(kind.__struct_fields__ if issubclass(kind, Struct) else kind._fields)
     apart = ("inputs", "line", "annotation") if issubclass(kind, Operand) else ()
     return [one.name for one in fields(kind) if one.name not in apart]
 
@@ -420,7 +421,7 @@ def decode(value: Any, depth: int = 0) -> Any:
 
 
 def decode_fields(kind: Any, given: Any, depth: int = 0, **more: Any) -> Any:
-    """Makes a dataclass or NamedTuple from encoded fields: all fields, and no others."""
+    """Makes a dataclass, Struct or NamedTuple from encoded fields: all fields, and no others."""
     names = _names(kind)
     if type(given) is not dict or given.keys() != set(names):
         raise ValueError(f"{kind.__name__} has the fields {', '.join(names)}")

@@ -284,7 +284,6 @@ def test_goal_11_a_spill_dir_that_another_user_may_change_is_refused(tmp_path):
 # What bandit's rules find in jmars, looked at: rule and file -> why it is no mistake there.
 LOOKED_AT = {
     ("S102", "kernels/numpy_backend.py"): "source that we wrote ourselves, of generated names only",
-    ("S102", "model/record.py"): "source that we wrote ourselves, of the names of a class's fields",
     ("S102", "tensor/operand.py"): "two words of ours, on the line of the user's that an error belongs to",
     ("S307", "notebook/cell.py"): "the user's own cell",
     ("S506", "client/tasks.py"): "a subclass of SafeLoader",

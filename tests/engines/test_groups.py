@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from jmars.engines.engine import EngineWorker
 from jmars.engines.groups import GROUPS, Group, GroupLimits, group_seconds, plan_groups, single_group

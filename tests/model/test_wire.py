@@ -30,7 +30,7 @@ VALUES = {
 
 def example(cls):
     """A record with a value other than its default in each field."""
-    return cls(*[VALUES[field.type] for field in dataclasses.fields(cls)])
+    return cls(*[VALUES[cls.__annotations__[name]] for name in cls.__struct_fields__])
 
 
 RECORDS = [example(cls) for cls in (*REPORTS, *ORDERS, Failure)] + [
@@ -50,9 +50,8 @@ def test_a_record_comes_back_from_a_message_and_from_the_journal(record, tmp_pat
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: type(record).__name__)
 def test_a_record_cannot_be_changed(record):
-    name = dataclasses.fields(record)[0].name
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        setattr(record, name, None)
+    with pytest.raises(AttributeError, match="immutable"):
+        setattr(record, record.__struct_fields__[0], None)
 
 
 def test_operands_are_lists_and_shapes_are_tuples_behind_a_message_too():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from jmars.graph import Dag, levels
 from jmars.optimize import regions
@@ -128,7 +129,7 @@ def test_what_is_to_stay_alone_joins_nothing_in_any_mode():
     graph = graph_of(dag, ["make", "add", "turn", "add", "sum"])
     turn = next(k for k, program in enumerate(graph.programs) if program.name == "turn")
     (step,) = graph.programs[turn].steps
-    graph.programs[turn] = replace(graph.programs[turn], steps=(replace(step, alone=True),))
+    graph.programs[turn] = replace(graph.programs[turn], steps=(structs.replace(step, alone=True),))
     for fuse in (fuse_chains, fuse_regions, fuse_colors):
         assert labels(fuse(graph).graph) == ["make+add", "turn", "add+sum"]
 

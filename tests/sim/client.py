@@ -10,12 +10,12 @@ import asyncio
 import inspect
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import cloudpickle
 import numpy as np
+from msgspec.structs import replace
 
 from jmars.config import config
 from jmars.errors import ClusterError, MemoryLimitError, StorageError

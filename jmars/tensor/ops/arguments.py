@@ -21,9 +21,9 @@ from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 import numpy as np
+from msgspec import Struct
 
 from jmars.errors import UnsupportedError
-from jmars.model.record import record
 from jmars.tensor.buffers import Buffer, ViewStep
 from jmars.tensor.from_array import Composite
 from jmars.tensor.operand import TensorData, Unknown, check_dtype
@@ -248,8 +248,7 @@ def is_given(value: Any) -> bool:
     return value is not None and value is not _NO_VALUE
 
 
-@record
-class _Like:
+class _Like(Struct, frozen=True):
     """Stands for an array or tensor: its dtype, and its lengths, at most 1."""
 
     shape: tuple[int, ...]

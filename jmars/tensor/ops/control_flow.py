@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from msgspec import Struct
 
 from jmars.errors import ExecutionError
-from jmars.model.record import record
 from jmars.tensor.engine import with_placeholders
 from jmars.tensor.operand import Origin, Splits, TensorData, TensorMeta, axis_length, check_dtype, is_known, new_data
 from jmars.tensor.ops.chunks import rechunked
@@ -192,8 +192,7 @@ def while_loop(cond: Callable[..., Any], body: Callable[..., Any], init: Any, ma
     return tuple(results) if isinstance(init, tuple | list) else results[0]
 
 
-@record
-class Loop:
+class Loop(Struct, frozen=True):
     """Graphs of a `while_loop`, shared by its operands; placeholders are the states, then the captured tensors."""
 
     test: TensorGraph

@@ -21,6 +21,7 @@ from types import FrameType
 from typing import Any, ClassVar, cast
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from jmars.kernels.elementwise import facts
@@ -28,7 +29,6 @@ from jmars.kernels.expression import CONSTANT, Expression, Node, UfuncReference,
 from jmars.kernels.float_errors import BITS, WORDS
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.kernels.program import Elementwise as Step
-from jmars.model.record import record
 from jmars.tensor.buffers import Place
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.operand import (
@@ -68,8 +68,7 @@ RECHUNK_TIMES = 4  # times the chunks of each input: beyond that the other input
 WIDENED = 2  # times the default size, up to which chunks of wider elements stay as they are: float32 to float64
 
 
-@record
-class FormulaValue:
+class FormulaValue(Struct, frozen=True):
     """A value in a formula: an input, the result of an operation, or a scalar that is no node yet."""
 
     number: int  # -1 for a scalar; 0 or more for inputs, -2 or less for nodes

@@ -21,11 +21,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from jmars.errors import UnsupportedError
 from jmars.kernels.program import Call, Program, single
-from jmars.model.record import record
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import current_engine
 from jmars.tensor.operand import (
@@ -79,8 +79,7 @@ MOST_AXES = 64  # of NumPy's arrays
 _BASIC = (slice, int, np.integer)
 
 
-@record
-class Index:
+class Index(Struct, frozen=True):
     """A normalised index: an entry per axis of the array, and None for each new axis.
 
     Entries are slices, None, ints, integer arrays, and integer tensors of many elements; ints and arrays are in bounds
@@ -155,8 +154,7 @@ def _check_number(entries: Sequence[Any]) -> None:
         raise IndexError(f"too many advanced indices; an array has at most {MOST_AXES} axes")
 
 
-@record
-class _Mask:
+class _Mask(Struct, frozen=True):
     """One axis of a boolean index array: positions of true elements, and the length of the axis."""
 
     positions: Ints

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
-from jmars.model.record import record
 from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.operand import check_dtype
 from jmars.tensor.ops.blockwise import blockwise
@@ -182,8 +182,7 @@ def _probe(
     return found
 
 
-@record
-class _Gufunc:
+class _Gufunc(Struct, frozen=True):
     """How a user's function is called with blocks; all blocks have `loop` loop axes, then `most` core axes."""
 
     signature: str | None  # for functions of core axes only
@@ -342,8 +341,7 @@ def _widened(kind: np.dtype[Any], function: Callable[..., Any], given: Sequence[
     return np.dtype(f"{kind.kind}{max(1, int(widths.max()))}")
 
 
-@record
-class _Width:
+class _Width(Struct, frozen=True):
     """The length of the text that a function gives."""
 
     function: Callable[..., Any]

@@ -7,8 +7,9 @@ Source: NEP 13.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from jmars.errors import UnsupportedError
 from jmars.kernels.expression import UfuncReference

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import IO, Any, ClassVar
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from jmars.errors import StorageError, UnsupportedError
 from jmars.kernels.program import Call, ChunkType, Fill, Generate, Program, single
-from jmars.model.record import record
 from jmars.tensor.atomic_file import atomic_file
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.engine import get_engine
@@ -55,8 +55,7 @@ DROP_BYTES = 4 * 2**20  # bytes read before mapped pages are released, since the
 FRESH = 2.0  # seconds
 
 
-@record
-class Layout:
+class Layout(Struct, frozen=True):
     """Position and format of an array in a file."""
 
     path: str  # absolute

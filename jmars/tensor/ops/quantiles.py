@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from jmars.errors import UnsupportedError
 from jmars.kernels.program import Call, ChunkType, single
-from jmars.model.record import record
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, Origin, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.arguments import trial, write_out
@@ -199,8 +199,7 @@ _BLOCK = 2**16  # elements compared at a time
 _BYTES = np.dtype(np.uint8)
 
 
-@record
-class QuantileRequest:
+class QuantileRequest(Struct, frozen=True):
     """The requested quantiles and how NumPy computes them."""
 
     fractions: tuple[float, ...]  # from 0 to 1

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
+from msgspec import Struct
 
 from jmars.kernels.elementwise import UFUNCS
 from jmars.kernels.expression import UfuncReference
-from jmars.model.record import record
 from jmars.tensor.buffers import fits_order
 from jmars.tensor.operand import cast_dtype, kind_of, loses_imaginary, result_type, warn_user
 from jmars.tensor.ops.arguments import assign_out, copied, trial, without_leading_ones
@@ -445,8 +445,7 @@ def _check_names(name: str, kwargs: dict[str, Any]) -> None:
         raise TypeError(f"casting must be str, not {type(casting).__name__}")
 
 
-@record
-class UfuncKeywords:
+class UfuncKeywords(Struct, frozen=True):
     """Arguments of a ufunc's call, checked as NumPy checks them."""
 
     name: str
