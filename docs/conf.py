@@ -55,7 +55,7 @@ def skip_numpys_own(app: Sphinx, what: str, name: str, member: Any, skip: bool, 
 def drop_file_list(app: Sphinx, what: str, name: str, member: Any, options: object, lines: list[str]) -> None:
     """Docstrings of packages list their files for readers of the source."""
     if what == "module":
-        of_files = re.compile(r"In reading order|- |[\w/]+(/|\.py)[: ]")
+        of_files = re.compile(r"In reading order|- |[\w/]+(/|\.py)[: ]|\w+ {2,}\S")
         del lines[next((i for i, line in enumerate(lines) if of_files.match(line)), len(lines)) :]
 
 
