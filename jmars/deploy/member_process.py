@@ -22,9 +22,10 @@ import select
 import signal
 import stat
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from msgspec import structs
 
 from jmars.actors.lasting import LastingChannel
 from jmars.actors.tls import HEAD, Identity, client_context
@@ -255,7 +256,7 @@ async def _run(
             asyncio.get_running_loop().add_signal_handler(number, member.ended.set)
         if not left:
             Path(source).unlink(missing_ok=True)  # nobody else can join by it
-    ticket = replace(ticket, host=identity.host, incarnation=identity.incarnation)
+    ticket = structs.replace(ticket, host=identity.host, incarnation=identity.incarnation)
     link = LastingChannel(member.mailbox, ticket.identity, Identity(HEAD, 0))
     member.link = link
     _isolate_faults(link, member)
@@ -265,7 +266,7 @@ async def _run(
         told = await link.ask("roster", "join", member.facts())
     joined = asyncio.get_running_loop().time()
     number, secret = told["again"]
-    ticket_again = replace(ticket, host=HEAD, incarnation=number, secret=secret)
+    ticket_again = structs.replace(ticket, host=HEAD, incarnation=number, secret=secret)
     if told["environment"]:
         await member.close()
         link.close()

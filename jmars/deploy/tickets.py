@@ -21,7 +21,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-import json
 import logging
 import math
 import os
@@ -30,9 +29,12 @@ import stat
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple
+
+import msgspec
+from msgspec import Meta, Struct
 
 from jmars.actors import ActorChannel, Mailbox, remote_method
 from jmars.actors.tls import HEAD, Credentials, Identity, client_context, enrolment_context, host_name, names_of
@@ -43,14 +45,15 @@ from jmars.errors import AuthenticationError, ClusterLostError, ClusterStartErro
 if TYPE_CHECKING:  # a host that joins loads no scheduler
     from jmars.deploy.roster import Roster
 
-VERSION = 1
+VERSION = 2
 SECRET = 32  # bytes
 LARGEST = 64 * 1024  # bytes of a ticket
 AGAIN = "let the cluster make a new ticket"
+Text = Annotated[str, Meta(min_length=1)]
+Number = Annotated[int, Meta(gt=0, lt=10**9)]
 
 
-@dataclass(frozen=True)
-class Ticket:
+class Ticket(Struct, frozen=True, tag_field="v", tag=VERSION):
     """All that a host must know to join.
 
     Attributes
@@ -65,7 +68,7 @@ class Ticket:
     head
         Addresses of the head as "host:port", tried in this order.
     ca
-        Certificate of the cluster's authority, PEM text.
+        Certificate of the cluster's authority, PEM text as bytes.
     secret
         32 bytes that are valid once, or for as many hosts as the head says: never shown. None for a guest, which asks
         its starter for a certificate, over the standard streams, and ends with the starter.
@@ -82,18 +85,30 @@ class Ticket:
     """
 
     cluster: str
-    name: str
-    host: int
-    incarnation: int
-    head: tuple[str, ...]
-    ca: bytes = field(repr=False)
-    secret: bytes | None = field(repr=False)
-    limit: int | str | None = None
-    workers: int | None = None
-    threads: int | None = None
-    spill: str | None = None
-    lease: float = 30.0
-    gpus: str | int | tuple[str, ...] = 0
+    name: Text
+    host: Annotated[int, Meta(ge=0, lt=10**9)]
+    incarnation: Number
+    head: Annotated[tuple[str, ...], Meta(min_length=1)]
+    ca: bytes
+    secret: Annotated[bytes, Meta(min_length=SECRET, max_length=SECRET)] | None
+    limit: Annotated[int, Meta(gt=0)] | Text | None = None
+    workers: Number | None = None
+    threads: Number | None = None
+    spill: Text | None = None
+    lease: Annotated[float, Meta(gt=0)] = 30.0
+    gpus: Annotated[int, Meta(ge=0, lt=1000)] | str | tuple[str, ...] = 0
+
+    def __post_init__(self) -> None:
+        names_of(self.cluster, Identity(1, 1))
+        for address in self.head:
+            parse_address(address)
+        if b"BEGIN CERTIFICATE" not in self.ca:
+            raise ValueError("`ca` is no certificate as PEM text")
+
+    def __repr__(self) -> str:  # without the secret
+        return f"<Ticket {self.cluster} {self.name} host={self.host} incarnation={self.incarnation} head={self.head}>"
+
+    __rich_repr__ = None  # type: ignore[assignment]  # Struct's shows all fields
 
     @property
     def identity(self) -> Identity:
@@ -102,9 +117,7 @@ class Ticket:
 
     def line(self) -> bytes:
         """The document, with its secret, as one line."""
-        told = {one.name: getattr(self, one.name) for one in fields(self)}
-        told |= {"v": VERSION, "ca": self.ca.decode("ascii"), "secret": (self.secret or b"").hex()}
-        return json.dumps(told).encode() + b"\n"
+        return msgspec.json.encode(self) + b"\n"
 
     @classmethod
     def of(cls, text: bytes) -> Ticket:
@@ -116,15 +129,10 @@ class Ticket:
             If it is no ticket; the text of the error has nothing of the secret.
         """
         try:
-            told = json.loads(text)
-        except ValueError:
-            raise ProtocolError(f"a ticket is not JSON; {AGAIN}") from None  # the cause would show the text
-        if not isinstance(told, dict) or told.get("v") != VERSION:
-            version = told.get("v") if isinstance(told, dict) else None
-            raise ProtocolError(
-                f"a ticket has version {version!r:.20} instead of {VERSION}; install the head's jmars here"
-            )
-        return cls(**{name: check(told.get(name), name) for name, check in _CHECKS.items()})
+            return msgspec.json.decode(text, type=cls)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            why = f"this is no ticket of version {VERSION}: {error}"  # the path of the field, without its value
+            raise ProtocolError(f"{why}; {AGAIN}, or install the head's jmars here") from None
 
 
 def read_ticket(source: str, stdin: BinaryIO | None = None) -> Ticket:
@@ -171,111 +179,6 @@ def _text_of(path: str) -> bytes:
                 f"others may open the ticket {path} (mode {mode}) and know its secret; {AGAIN}, and keep it 0600"
             )
         return file.read(LARGEST + 1)
-
-
-# -- fields
-def _wrong(name: str, must: str) -> ProtocolError:
-    return ProtocolError(f"the field {name!r} of a ticket must be {must}; {AGAIN}")
-
-
-def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise _wrong(name, "a text")
-    return value
-
-
-def _cluster(value: Any, name: str) -> str:
-    try:
-        names_of(_text(value, name), Identity(1, 1))
-    except ValueError:
-        raise _wrong(name, "the id of a cluster") from None
-    return str(value)
-
-
-def _number(value: Any, name: str) -> int:
-    if type(value) is not int or not 0 < value < 10**9:
-        raise _wrong(name, "a number from 1 on")
-    return value
-
-
-def _number_or_any(value: Any, name: str) -> int:
-    return 0 if value == 0 and type(value) is int else _number(value, name)
-
-
-def _number_or_none(value: Any, name: str) -> int | None:
-    return None if value is None else _number(value, name)
-
-
-def _addresses(value: Any, name: str) -> tuple[str, ...]:
-    try:
-        for one in value:
-            parse_address(one)
-    except (ValueError, TypeError, AttributeError):
-        raise _wrong(name, 'a list of addresses as "host:port"') from None
-    if not isinstance(value, list) or not value:
-        raise _wrong(name, 'a list of addresses as "host:port"')
-    return tuple(value)
-
-
-def _certificate(value: Any, name: str) -> bytes:
-    if not isinstance(value, str) or not value.isascii() or "BEGIN CERTIFICATE" not in value:
-        raise _wrong(name, "a certificate as PEM text")
-    return value.encode()
-
-
-def _secret(value: Any, name: str) -> bytes | None:
-    if value == "":
-        return None
-    try:
-        found = bytes.fromhex(value)
-    except (ValueError, TypeError):
-        found = b""
-    if len(found) != SECRET:
-        raise _wrong(name, f"{2 * SECRET} hexadecimal digits")
-    return found
-
-
-def _limit(value: Any, name: str) -> int | str | None:
-    if value is None or (type(value) is int and value > 0) or (isinstance(value, str) and value):
-        return value
-    raise _wrong(name, 'bytes, as a number or as "8GiB"')
-
-
-def _folder(value: Any, name: str) -> str | None:
-    return None if value is None else _text(value, name)
-
-
-def _seconds(value: Any, name: str) -> float:
-    if type(value) not in (int, float) or not value > 0:
-        raise _wrong(name, "a number of seconds")
-    return float(value)
-
-
-def _gpus(value: Any, name: str) -> str | int | tuple[str, ...]:
-    if value is None:  # of a head that knows no GPUs
-        return 0
-    if isinstance(value, str) or (type(value) is int and 0 <= value < 1000):
-        return value
-    if isinstance(value, list) and all(isinstance(one, str) for one in value):
-        return tuple(value)
-    raise _wrong(name, 'a number, "auto" or a list of names')
-
-
-_CHECKS: dict[str, Any] = {
-    "cluster": _cluster,
-    "name": _text,
-    "host": _number_or_any,
-    "incarnation": _number,
-    "head": _addresses,
-    "ca": _certificate,
-    "secret": _secret,
-    "limit": _limit,
-    "workers": _number_or_none,
-    "threads": _number_or_none,
-    "spill": _folder,
-    "lease": _seconds,
-    "gpus": _gpus,
-}
 
 
 LOOPBACK = "127.0.0.1"

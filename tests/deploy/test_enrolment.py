@@ -1,11 +1,11 @@
 """A host gets one certificate for one ticket, once and in time; nobody else gets any."""
 
 import asyncio
-import dataclasses
 import re
 from contextlib import asynccontextmanager
 
 import pytest
+from msgspec import structs
 
 from jmars.actors import ActorChannel, Mailbox
 from jmars.actors.tls import Credentials, Identity, client_context, enrolment_context, server_context
@@ -198,7 +198,7 @@ def test_a_used_ticket_is_refused_and_the_log_says_so(caplog):
             with pytest.raises(HostRefusedError, match="was used already; start the host again"):
                 await enrol(ticket)
             with pytest.raises(HostRefusedError, match="unknown here, or its secret is wrong"):
-                await enrol(dataclasses.replace(ticket, secret=bytes(32)))
+                await enrol(structs.replace(ticket, secret=bytes(32)))
 
     run(test)
     assert "a host is refused: the ticket of host 3 (incarnation 2) was used already" in caplog.text
@@ -209,7 +209,7 @@ def test_a_head_of_another_authority_learns_no_proof():
     async def test():
         async with head_and_ticket() as (_head, ticket):
             with pytest.raises(AuthenticationError, match=r"is not head.5f3a9c01.jmars of this cluster"):
-                await enrol(dataclasses.replace(ticket, ca=OTHER.certificate))
+                await enrol(structs.replace(ticket, ca=OTHER.certificate))
             assert await enrol(ticket)  # the ticket was not used
 
     run(test)

@@ -11,11 +11,11 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from jmars.actors.tls import Identity, server_context
 from jmars.actors.tls_link import serve_tls
