@@ -123,7 +123,8 @@ class EngineClusters(Shown):
         """
         _check(mode, name)
         try:
-            from jmars.engines.dask import DaskEngine, way_to
+            from jmars.engines.dask import DaskEngine
+            from jmars.engines.dask_cluster import way_to
         except ImportError as error:
             raise _not_installed("Dask", "dask", error) from error
 
@@ -154,7 +155,8 @@ class EngineClusters(Shown):
         """
         _check(mode, name)
         try:
-            from jmars.engines.ray import RayConnection, RayEngine
+            from jmars.engines.ray import RayEngine
+            from jmars.engines.ray_cluster import RayConnection
         except ImportError as error:
             raise _not_installed("Ray", "ray", error) from error
 

@@ -50,7 +50,7 @@ LATENCY = 2e-3
 class EngineHead(ClusterHead):
     """Scheduler and clients of a cluster on an engine; `orders` are EngineHost's."""
 
-    def __init__(self, orders: dict[str, Any], folders: Folders, engine: TaskEngine) -> None:
+    def __init__(self, orders: dict[str, Any], folders: Folders, engine: TaskEngine[Any]) -> None:
         super().__init__(orders, folders)
         profile = Profile()
         try:
@@ -339,7 +339,7 @@ class EngineHost(ClusterThread):
         If the engine does not start, or the head does not listen within DEADLINE seconds.
     """
 
-    def __init__(self, engine: TaskEngine, name: str = "", mode: str = "tasks", why: str = "") -> None:
+    def __init__(self, engine: TaskEngine[Any], name: str = "", mode: str = "tasks", why: str = "") -> None:
         super().__init__(engine.kind, name, new_token())
         self.detached, self.pid = False, os.getpid()
         self._engine, self._mode, self._why = engine, mode, why

@@ -24,8 +24,7 @@ from jmars.deploy import hosts_head
 from jmars.deploy.inside_head import InsideHead, is_loopback
 from jmars.deploy.member import own_address
 from jmars.engines.engine import EngineWorker
-from jmars.engines.ray import RayConnection, nodes_of, security
-from jmars.engines.ray_tasks import settled
+from jmars.engines.ray_cluster import RayConnection, nodes_of, security, settled
 from jmars.errors import ClusterLostError, text_of
 
 log = logging.getLogger("jmars.host")

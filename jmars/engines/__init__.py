@@ -1,17 +1,16 @@
 """Engines: Dask and Ray clusters as workers of jmars; groups of operands are the engine's tasks.
 
-engine.py       what jmars asks of an engine (`TaskEngine`), and the records between both
+engine.py       an engine's tasks and results by names of ours, for all engines (`TaskEngine`)
 groups.py       which operands are a task of the engine (`plan_groups`)
 planned_groups.py  groups by the memory of the workers and predicted costs
 results.py      which result of the engine is which chunk
 engine_job.py   the operands and groups of a job: what is reported, and when (`EngineJob`)
 port.py         the engine's workers as the scheduler sees them (`EngineWorkers`)
-task_book.py    tasks and results by names of ours, for all engines (`TaskBook`)
 dask_worker.py  what runs in Dask's workers
-dask_tasks.py   groups as Dask's tasks
+dask_cluster.py the connection to a Dask scheduler, and its workers
 dask.py         Dask as an engine (`DaskEngine`)
 guests.py       hosts that a worker of an engine starts as its children (`begin`, `certify`)
 ray_worker.py   what runs in Ray's processes
-ray_tasks.py    groups as Ray's tasks
+ray_cluster.py  the connection to a Ray cluster, and its nodes
 ray.py          Ray as an engine (`RayEngine`)
 """

@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from time import monotonic
+from typing import Any
 
 from jmars.engines.engine import EngineWorker, GroupTask, Result, TaskEngine
 from jmars.engines.engine_job import EngineJob, EngineLink, RunningGroup
@@ -81,7 +82,7 @@ class EngineWorkers:
         Chunks by number.
     """
 
-    def __init__(self, engine: TaskEngine, prefix: str, closed: Callable[[str], None], profile: Profile) -> None:
+    def __init__(self, engine: TaskEngine[Any], prefix: str, closed: Callable[[str], None], profile: Profile) -> None:
         self.engine, self.profile = engine, profile
         self.rows: list[EngineRow] = []
         self.results = Results(engine.release)

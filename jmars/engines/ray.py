@@ -3,41 +3,52 @@
 It works beside other people's tasks. `close` frees all tasks and results of the cluster, and ends a Ray that was
 started here. Calls of Ray that block run in threads.
 
-`RayConnection` connects this process to Ray; the functions on Ray's nodes, their versions and the autoscaler block.
+All methods are called in the loop of the head, `_submit` and the function `_cancel` in the thread that submits. A
+future of Ray awaits the report of a task, and costs 35 µs; `ray.wait` takes 30 ms of CPU a call for 10,000 references.
 Source: docs/explanation/seeds.md, "Execution control", "Architecture".
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import os
-import socket
-import threading
 import uuid
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import ray
-from ray.autoscaler.sdk import request_resources
-from ray.exceptions import RayActorError
+from ray.exceptions import (
+    LocalRayletDiedError,
+    NodeDiedError,
+    ObjectLostError,
+    OutOfMemoryError,
+    RayActorError,
+    TaskCancelledError,
+    WorkerCrashedError,
+)
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from jmars.engines.engine import START_SECONDS, EngineWorker, GroupTask, Promises, Result
+from jmars.engines.engine import START_SECONDS, EngineWorker, Promises, Result, TaskEngine, TaskEntry
 from jmars.engines.groups import run_group
-from jmars.engines.ray_tasks import RETRIES, RayTasks, cause_of, module_missing, settled
-from jmars.engines.ray_worker import Board, Runner, cut_values, group_function, inspect_node
-from jmars.errors import ChunkLostError, ClusterError, ClusterStartError, text_of
-from jmars.model.versions import versions
+from jmars.engines.ray_cluster import (
+    RayConnection,
+    cause_of,
+    module_missing,
+    nodes_of,
+    request_nodes,
+    security,
+    settled,
+    wrong_versions,
+)
+from jmars.engines.ray_worker import Board, Runner, cut_values, group_function
+from jmars.errors import ChunkLostError, text_of
+from jmars.kernels.group_run import GroupReport
 from jmars.storage.chunks import ChunkElements
-
-if TYPE_CHECKING:
-    from jmars.engines.port import EngineWorkers
 
 POLL = 1.0  # seconds between looks at Ray's nodes
 SILENT = 20.0  # seconds without an answer after which Ray is considered gone; Ray itself ends this process after 60
@@ -47,12 +58,28 @@ THREADS = 4  # threads for blocking calls, beside the submitting thread
 PROCESSES = 5000  # processes that may wait at the actor
 WHOLE_CHUNK_BYTES = 100 * 1024  # bytes of a chunk that is fetched whole: Ray keeps such a chunk in this process
 
+DROP_GRACE_SECONDS = 1.0  # for a dropped task to end by itself
+HEARD_SECONDS = 0.5  # for the start of a task to be heard
+RETRIES = 3  # times that Ray runs a task again whose process died
+LEAST_MEMORY = 2**20  # bytes that a task asks for at least
+
+LOST = (ObjectLostError, WorkerCrashedError, NodeDiedError, OutOfMemoryError)  # the first includes its subclasses
+
 Answer = TypeVar("Answer")
 _logger = logging.getLogger(__name__)
 
 
-class RayEngine:
-    """TaskEngine over a Ray cluster; a worker is a node, with its CPUs as cores.
+@dataclass(eq=False, slots=True)
+class _Entry(TaskEntry):
+    """A task that has not ended."""
+
+    report: Any = None  # reference; None before the submission
+    submitted: Any = None  # the same reference, from the moment of the submission
+    answer: Future[Any] | None = None  # report or error
+
+
+class RayEngine(TaskEngine[_Entry]):
+    """TaskEngine over a Ray cluster; `results` are references. A worker is a node, with its CPUs as cores.
 
     Parameters
     ----------
@@ -68,65 +95,47 @@ class RayEngine:
         More arguments of `ray.init`.
     """
 
-    kind = "ray"
+    kind, places = "ray", "nodes"
     task_seconds = 0.0017, 0.0014
     bundle = 0  # each chunk is a return value
+    _entry = _Entry
 
     def __init__(self, address: str | None = None, name: str = "", runner: Runner = run_group, **options: Any) -> None:
+        super().__init__()
         self.address = address or "auto"
         self._given, self._runner, self._options = address, runner, options
         self._name = name or uuid.uuid4().hex[:12]
-        self._pool: ThreadPoolExecutor | None = None
-        self._tasks: RayTasks | None = None
+        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="jmars-ray")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="jmars-ray-submit")  # keeps the order of its calls
         self._board: Any = None
         self._workers: dict[str, EngineWorker] = {}
         self._refused: set[str] = set()  # nodes with other versions
-        self._background: set[asyncio.Task[Any]] = set()
-        self._is_connected = self._is_lost = self._is_closed = self._has_requested = False
+        self._is_connected = self._has_requested = False
 
     # ------------------------------------------------------------------ start and close
 
-    async def start(self, events: EngineWorkers) -> Sequence[EngineWorker]:
-        """Connect, check the versions of the nodes, and start the actor for stop flags."""
-        self._events, self._loop = events, asyncio.get_running_loop()
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="jmars-ray")
-        self._submitter = ThreadPoolExecutor(1, thread_name_prefix="jmars-ray-submit")
-        try:
-            self.address = await self._call(RayConnection.open, self._given, self._options)
-            self._is_connected = True
-            return await self._prepare(events)
-        except BaseException as error:
-            await self.close()
-            if isinstance(error, ClusterError) or not isinstance(error, Exception):
-                raise
-            raise ClusterStartError(
-                f"the Ray cluster at {self.address} could not be prepared: {type(error).__name__}: {text_of(error)}"
-            ) from error
+    async def _connect(self) -> None:
+        self.address = await self._call(RayConnection.open, self._given, self._options)
+        self._is_connected = True
 
-    async def _prepare(self, events: EngineWorkers) -> Sequence[EngineWorker]:
+    async def _prepare(self) -> Sequence[EngineWorker]:
+        """Check the versions of the nodes, and start the actor for stop flags."""
         nodes = nodes_of(await self._call(ray.nodes))
         self._board = await self._call(_start_board, self._name)
         wrong = await self._call(wrong_versions, list(nodes))  # while the actor starts
-        if wrong:
-            told = "; ".join(f"{nodes[key].name}: {why}" for key, why in wrong.items())
-            raise ClusterStartError(
-                f"the nodes of the Ray cluster at {self.address} differ from this process: {told}; "
-                "use the same environment on all nodes"
-            )
+        self._refuse([f"{nodes[key].name}: {why}" for key, why in wrong.items()])
         async with asyncio.timeout(START_SECONDS):
             await settled(await self._call(self._board.resident.remote))
-        function: Any = ray.remote(group_function(self._runner, self._board))
+        self._function: Any = ray.remote(group_function(self._runner, self._board))
         self._cutter: Any = ray.remote(cut_values)
-        self._tasks = RayTasks(function, self._submitter, events, self._lose)
         self._workers = nodes
-        self._count()
-        self._spawn(self._listen())
-        self._spawn(self._poll())
+        self._spawn(self._listen)
+        self._spawn(self._poll)
         return list(nodes.values())
 
     async def close(self) -> None:
         """Free all results, end the actor and running tasks, and leave the connection."""
-        if self._is_closed or self._pool is None:
+        if self._is_closed:
             return
         self._is_closed = True
         for task in self._background:
@@ -137,51 +146,149 @@ class RayEngine:
                     await self._call(request_nodes, 1, 0)
                 if self._board is not None and not self._is_lost:  # running groups notice that
                     await self._call(ray.kill, self._board)
-                if self._tasks is not None:
-                    await self._tasks.drop()
-        self._board = self._cutter = None
+                await self._drop_tasks()
+        self._board = self._cutter = self._function = None
         with suppress(Exception):
             async with asyncio.timeout(END):
                 if self._is_connected:
                     await self._call(RayConnection.close)
         stuck = self._is_lost  # calls of a Ray that is gone may never return
-        for pool in (self._submitter, self._pool):
+        for pool in (self._thread, self._pool):
             pool.shutdown(wait=not stuck, cancel_futures=True)
 
     # ------------------------------------------------------------------ tasks
 
-    def submit(self, task: GroupTask) -> None:
-        """Queue a task."""
-        self._there.submit(task)
+    async def _send_batch(self, batch: Sequence[_Entry]) -> None:
+        made = {entry.task.name for entry in batch}
+        known = {one: self.results.get(one) for entry in batch for one in entry.task.inputs if one.task not in made}
+        most = max((worker.memory for worker in self._workers.values()), default=0)  # 0 where nodes tell no memory
+        submit = partial(self._submit, batch, known, set(self._workers), most)
+        try:
+            found = await self._loop.run_in_executor(self._thread, submit)
+        except Exception as error:
+            self._lose(f"Ray takes no tasks: {type(error).__name__}: {text_of(error)}")
+            return
+        late: list[_Entry] = []
+        for entry, references in zip(batch, found, strict=True):
+            name = entry.task.name
+            if references is None:
+                self._lost(entry, "its input is lost", "signal")
+                continue
+            entry.report = references[0]
+            if entry.is_dropped or self._tasks.get(name) is not entry:  # dropped meanwhile
+                late.append(entry)
+            else:
+                self.results |= {Result(name, number): one for number, one in enumerate(references[1:])}
+            if entry.answer is not None:
+                self._done(entry, entry.answer)
+        self._cancel(late)
 
-    def release(self, results: Sequence[Result]) -> None:
-        """Free results."""
-        self._there.release(results)
+    def _submit(
+        self, batch: Sequence[_Entry], known: dict[Result, Any], nodes: set[str], most: int
+    ) -> list[list[Any] | None]:
+        """References of each task, the report first; None where an input is lost."""
+        found: list[list[Any] | None] = []
+        for entry in batch:
+            task = entry.task
+            inputs = [known.get(one) for one in task.inputs]
+            if any(one is None for one in inputs):
+                found.append(None)
+                continue
+            options: dict[str, Any] = {"name": task.name, "num_returns": 1 + task.outputs, "max_retries": RETRIES}
+            if task.worker in nodes:  # or where a CPU is free, while the planned node has none
+                planned = NodeAffinitySchedulingStrategy(task.worker, soft=True, _spill_on_unavailable=True)
+                options["scheduling_strategy"] = planned
+            if most:
+                options["memory"] = _rounded(task.memory, most)
+            call = self._function.options(num_cpus=1, **options)
+            references = call.remote(task.name, task.job, task.outputs, task.spec, *inputs)
+            if not task.outputs:
+                references = [references]
+            known |= {Result(task.name, number): one for number, one in enumerate(references[1:])}
+            entry.submitted = references[0]
+            references[0].future().add_done_callback(partial(self._post, entry))
+            found.append(references)
+        return found
 
-    def stop(self, job: int, tasks: Sequence[str]) -> None:
-        """Cancel queued tasks; running tasks see the job's stop flag."""
-        self._there.stop(job, tasks)
-        self._submitter.submit(_tell_board, self._board, (job,))
+    def _stop_tasks(self, job: int, dropped: Sequence[_Entry]) -> None:
+        """Cancel the tasks without a known start; running tasks see the stop flag of the job."""
+        self._cancel([entry for entry in dropped if entry.report is not None])
+        self._loop.call_later(HEARD_SECONDS, self._end_dropped, dropped)
+        self._thread.submit(_tell_board, self._board, (job,))
+
+    def _cancel(self, entries: Sequence[_Entry]) -> None:
+        """Cancel tasks; tasks that run nonetheless are ended by force after DROP_GRACE_SECONDS seconds."""
+        if entries:
+            self._thread.submit(_cancel, [entry.report for entry in entries], False)
+            self._loop.call_later(DROP_GRACE_SECONDS, self._force, entries)
 
     def kill(self, tasks: Sequence[str]) -> bool:
         """End the processes of tasks; a process of Ray runs a single task."""
-        self._there.kill(tasks)
+        self._force([self._tasks[name] for name in tasks if name in self._tasks])
         return True
 
-    @property
-    def _there(self) -> RayTasks:
-        assert self._tasks is not None, "not started"
-        return self._tasks
+    def _force(self, entries: Sequence[_Entry]) -> None:
+        left = [entry.report for entry in entries if entry.report is not None and entry.answer is None]
+        if left:
+            self._thread.submit(_cancel, left, True)
+
+    async def _drop_tasks(self) -> None:
+        """Forget all tasks and results; a task that still runs after DROP_GRACE_SECONDS seconds is ended by force."""
+        entries = list(self._tasks.values())
+        self._tasks.clear()
+        self._drop()
+        if entries:
+            reports = await self._loop.run_in_executor(self._thread, _cancel_submitted, entries)
+            _, left = await self._loop.run_in_executor(self._thread, _wait, reports)
+            await self._loop.run_in_executor(self._thread, _cancel, left, True)
+
+    def _hear(self, items: Sequence[tuple[_Entry, Future[Any]]]) -> None:
+        for entry, answer in items:
+            entry.answer = answer
+            if self._tasks.get(entry.task.name) is entry and entry.report is not None:
+                self._done(entry, answer)
+
+    def _done(self, entry: _Entry, answer: Future[Any]) -> None:
+        """The report of a task came, or its error."""
+        name, error = entry.task.name, answer.exception()
+        cause = cause_of(error) if error is not None else None
+        if error is None or cause is None:
+            self._end(entry, answer.result())
+        elif entry.is_dropped:
+            self._end(entry, GroupReport(entry.worker))
+        elif isinstance(cause, LocalRayletDiedError):
+            self._lose("Ray's node of this process is gone")
+        elif entry.task.job in self._stopped and isinstance(cause, TaskCancelledError | WorkerCrashedError):
+            self._forget(entry)
+            self._events.ended(name, GroupReport(entry.worker, stopped=True))
+        elif isinstance(cause, LOST):
+            how = "memory" if isinstance(cause, OutOfMemoryError) else "signal"
+            lost = self._made_by(getattr(cause, "object_ref_hex", None))
+            deaths = RETRIES + 1 if isinstance(cause, WorkerCrashedError) else 1
+            self._lost(entry, f"{type(cause).__name__}: {_first_line(cause)}", how, lost, deaths)
+        elif isinstance(cause, TaskCancelledError):
+            self._lost(entry, "Ray cancelled it", "exit")
+        else:
+            self._fail(entry, cause, module_missing(error))
+
+    def _made_by(self, identity: str | None) -> list[str]:
+        """The ended task of a lost reference."""
+        found = [result.task for result, one in self.results.items() if identity and one.hex() == identity]
+        return [name for name in found if name not in self._tasks]
+
+    def _let_go(self, references: Sequence[Any]) -> None:
+        for one in references:
+            one.future()  # retrieved: Ray prints errors that are never read
 
     # ------------------------------------------------------------------ chunks
 
     async def put(self, name: str, data: bytes, worker: str) -> None:
         """Store bytes on the node of this process; Ray moves them to the tasks."""
-        self._there.results[Result(name, 0)] = await self._call(ray.put, np.frombuffer(data, np.uint8))
+        self.results[Result(name, 0)] = await self._call(ray.put, np.frombuffer(data, np.uint8))
 
     async def read(self, result: Result, wanted: ChunkElements) -> bytes:
         """Elements of a chunk; a small task cuts them out on the node of the chunk, this process if it is near."""
-        reference = self._there.results.get(result)
+        reference = self.results.get(result)
         try:
             if reference is None:
                 raise KeyError("it was released")
@@ -268,7 +375,6 @@ class RayEngine:
     async def _look(self, nodes: dict[str, EngineWorker]) -> None:
         for key in [key for key in self._workers if key not in nodes]:
             worker = self._workers.pop(key)
-            self._count()
             self._events.left(key, f"{worker.name} left the Ray cluster")
         self._refused &= nodes.keys()
         new = [key for key in nodes if key not in self._workers and key not in self._refused]
@@ -283,39 +389,23 @@ class RayEngine:
         for key in new:
             if key not in wrong:
                 self._workers[key] = nodes[key]
-                self._count()
                 self._events.came(nodes[key])
-
-    def _count(self) -> None:
-        """Tell the tasks where they may run."""
-        self._there.nodes = set(self._workers)
-        self._there.memory = max((worker.memory for worker in self._workers.values()), default=0)
 
     async def _listen(self) -> None:
         """Receive starts of tasks; an actor that Ray restarted is sent the stopped jobs."""
         while True:
             try:
                 for task, node in await settled(await self._call(self._board.heard.remote)):
-                    self._there.started(task, node)
+                    self._started(task, node)
             except RayActorError:
                 await asyncio.sleep(POLL)
-                await self._call(_tell_board, self._board, self._there.stopped)
+                await self._call(_tell_board, self._board, tuple(self._stopped))
 
     # ------------------------------------------------------------------ own
-
-    def _lose(self, why: str) -> None:
-        if not self._is_lost and not self._is_closed:
-            self._is_lost = True
-            self._loop.call_soon(self._events.closed, why)
 
     async def _call(self, function: Callable[..., Answer], *args: Any) -> Answer:
         """Call a function that may block."""
         return await self._loop.run_in_executor(self._pool, partial(function, *args))
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(_quietly(work))
-        self._background.add(task)
-        task.add_done_callback(self._background.discard)
 
 
 async def _dial(address: str) -> None:
@@ -324,13 +414,6 @@ async def _dial(address: str) -> None:
     async with asyncio.timeout(HEAD_DIAL_SECONDS):
         _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
     writer.close()
-
-
-async def _quietly(work: Coroutine[Any, Any, None]) -> None:
-    try:
-        await work
-    except Exception as error:
-        _logger.debug("a call of the Ray cluster failed: %s", error)
 
 
 def _start_board(name: str) -> Any:
@@ -359,312 +442,35 @@ def _is_near(reference: Any, wanted: int) -> bool:
         return False
 
 
-SHARE = 0.6  # of a node's memory resource: other tasks and the processes themselves take the rest
-CONNECT = 10.0  # seconds for a connection to the head of Ray
-SETTINGS = b"\x04"  # type of HTTP/2's first frame, RFC 9113, 3.4
-GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + SETTINGS + bytes(5)  # an empty frame of settings
-STATUS = b"__autoscaling_status"  # key of the report of Ray's autoscaler
+def _first_line(error: BaseException) -> str:
+    return text_of(error).partition("\n")[0]
 
 
-class RayConnection:
-    """Connection of this process to Ray. Clusters share the connection, and the last cluster closes it.
-
-    A process can have a single connection; where the user has opened it, clusters use it and leave it open.
-    """
-
-    _lock = threading.Lock()
-    _users = 0  # clusters on a connection that was made here
-
-    @classmethod
-    def open(cls, address: str | None, options: Mapping[str, Any]) -> str:
-        """Connect; returns the address. Raises ClusterStartError.
-
-        Parameters
-        ----------
-        address
-            None for the Ray of this process, else of $RAY_ADDRESS, else of `ray start` on this machine, else a new
-            Ray; "auto" also for a Ray that another program started on this machine; "local" for a new Ray.
-        options
-            More arguments of `ray.init`.
-        """
-        is_any = address in (None, "auto", "local")
-        with cls._lock:
-            if ray.is_initialized():
-                there = _address()
-                is_same = cls.is_client() if str(address).startswith("ray://") else address == there
-                if not is_any and not is_same:
-                    raise ClusterStartError(
-                        f"this process is connected to Ray at {there} already, and can have one connection only; "
-                        "call ray.shutdown() before you connect to another Ray, or leave the address out"
-                    )
-                cls._users += bool(cls._users)
-                return there
-            quiet: dict[str, Any] = {"log_to_driver": False, "configure_logging": False, **options}
-            where = address or os.environ.get("RAY_ADDRESS") or "this machine"
-            try:
-                with _quiet():
-                    found = _found(address) if is_any else address
-                    where = found or where
-                    if found is None:
-                        _start(quiet)
-                    else:
-                        _greet(found)  # Ray itself would try for minutes
-                        _ask(found, is_any)
-                        ray.init(found, **{name: one for name, one in quiet.items() if name not in _OF_START})
-                there = str(address) if cls.is_client() else _address()
-            except Exception as error:
-                ray.shutdown()
-                raise _refusal(where, error) from error
-            cls._users = 1
-            return there
-
-    @classmethod
-    def way(cls, address: str | None) -> tuple[str, Callable[[], None] | None]:
-        """How another process of this machine reaches a Ray.
-
-        Without an address this process connects first, and stays connected as long as the other process.
-
-        Parameters
-        ----------
-        address
-            As `open` takes it.
-
-        Returns
-        -------
-        tuple of str and function
-            An address; a function that leaves the connection of this process, None where there is none.
-
-        Raises
-        ------
-        ClusterStartError
-            If no Ray answers, or the connection of this process is a Ray client of unknown address.
-        """
-        if address not in (None, "auto", "local"):
-            assert address is not None
-            return address, None
-        found = cls.open(address, {})
-        if not cls.is_client():
-            return found, cls.close
-        cls.close()
-        raise ClusterStartError(
-            "this process is connected to Ray as a client, and does not know the client's address; give it: "
-            'Cluster.ray("ray://host:10001")'
-        )
-
-    @classmethod
-    def is_client(cls) -> bool:
-        """Whether the connection is a Ray client, whose driver is a process of the Ray cluster."""
-        client: Any = ray.util.client.ray  # has no types
-        return bool(client.is_connected())
-
-    @classmethod
-    def close(cls) -> None:
-        """Leave the connection; the last cluster closes the connection and ends a Ray that was started here."""
-        with cls._lock:
-            if cls._users:
-                cls._users -= 1
-                if not cls._users:
-                    ray.shutdown()
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Silence Ray's warnings that a thread cannot handle SIGTERM, and that authentication is on."""
-    logger = logging.getLogger("ray")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
-def _refusal(where: str, error: Exception) -> ClusterStartError:
-    """The error of a connection that failed, with its reason and remedy."""
-    reason = " ".join(text_of(error).split())
-    if reason.startswith("Version mismatch"):
-        return ClusterStartError(
-            f"the Ray at {where} has another version than this process ({reason}); use the same versions of Ray and "
-            "Python in both places"
-        )
-    if isinstance(error, getattr(ray.exceptions, "AuthenticationError", ())):
-        return ClusterStartError(
-            f"the Ray at {where} refuses the token of this process ({reason.partition(' Ensure that')[0]}); give this "
-            "process the token of that Ray, in ~/.ray/auth_token or in a file that RAY_AUTH_TOKEN_PATH names, set "
-            "RAY_AUTH_MODE=token, and start the kernel again"
-        )
-    if "ray[client]" in reason:
-        return ClusterStartError(
-            f"{where} is the address of a Ray client, which is not installed; install it with: pip install "
-            "'ray[client]', or give \"host:port\" on a machine that is a node of that Ray"
-        )
-    return ClusterStartError(
-        f"no Ray answers at {where} ({type(error).__name__}: {reason}); look whether Ray runs there, and at port and "
-        'firewall: give "host:6379" (the port of `ray start --head`), "ray://host:10001" for a Ray client, or no '
-        "address for a Ray of this machine"
-    )
-
-
-def _dial_cluster(address: str) -> socket.socket:
-    """A connection to an address; raises OSError where no process listens, ValueError for no address."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
-    if not (host and port.isdigit()):
-        raise ValueError("it has no port")
-    return socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT)
-
-
-def _greet(address: str) -> None:
-    """Raise OSError where no process listens, or a process that does not speak gRPC, as Ray does."""
-    if not address.startswith("ray://") and "://" in address:
-        return  # an address of another module, called by Ray
-    with _dial_cluster(address) as connection:
-        if os.environ.get("RAY_USE_TLS") == "1":
-            return
-        connection.sendall(GREETING)
-        try:
-            answer = connection.recv(4, socket.MSG_WAITALL)
-        except TimeoutError:
-            raise OSError(f"what listens there has not greeted within {CONNECT:.0f} s, and is no Ray") from None
-        if answer[3:4] != SETTINGS:
-            raise OSError("what listens there does not speak gRPC, and is no Ray")
-
-
-def _ask(address: str, is_found: bool) -> None:
-    """Ask Ray's head once, and raise its refusal: `ray.init` would ask for 20 s and hide the reason.
-
-    For a Ray that was found on this machine a token of this user is used, as `ray.init("auto")` does.
-    """
-    if "://" in address:
-        return  # a Ray client asks its server
-    try:
-        from ray._private.authentication import authentication_token_setup
-    except ImportError:  # of versions before 2.52
-        return
-    tokens: Any = authentication_token_setup
-    if is_found and hasattr(tokens, "maybe_enable_token_auth_if_token_available"):
-        tokens.maybe_enable_token_auth_if_token_available(warn_if_disabled=False)
-    tokens.ensure_token_if_auth_enabled(None, create_token_if_missing=False)  # Ray's C++ ends a process without
-    private: Any = ray._raylet
-    private.GcsClient(address=address)
-
-
-def _found(address: str | None) -> str | None:
-    """Address of the Ray of $RAY_ADDRESS, of the last `ray start` here, or, for "auto", of a Ray that runs here."""
-    if address == "local":
-        return None
-    services: Any = ray._private.services
-    try:
-        found = services.get_ray_address_from_environment(address, None)
-        if found is not None and "RAY_ADDRESS" not in os.environ:
-            _dial_cluster(found).close()  # a crashed Ray leaves an address without a listener
-    except OSError:
-        return None
-    return None if found is None else str(found)
-
-
-_OF_START = {"num_cpus", "num_gpus", "resources", "object_store_memory", "include_dashboard", "_temp_dir", "_memory"}
-
-
-def _start(options: Mapping[str, Any]) -> None:
-    """Start a Ray on this machine, without Ray's usage reports."""
-    name = "RAY_USAGE_STATS_ENABLED"
-    before = os.environ.get(name)
-    os.environ[name] = before or "0"
-    try:
-        ray.init("local", **({"include_dashboard": False} | dict(options)))
-    finally:
-        if before is None:
-            del os.environ[name]
-
-
-def _address() -> str:
-    return "ray://" if RayConnection.is_client() else str(ray.get_runtime_context().gcs_address)
-
-
-def nodes_of(told: Iterable[Mapping[str, Any]]) -> dict[str, EngineWorker]:
-    """Nodes that run tasks, by id, from the answer of `ray.nodes()`.
+def _rounded(size: int, most: int) -> int:
+    """A power of two of bytes, or `most`: Ray has a queue and processes for each demand.
 
     Examples
     --------
-    >>> node = {"NodeID": "3f9a", "Alive": True, "NodeManagerAddress": "10.0.0.7"}
-    >>> nodes_of([node | {"Resources": {"CPU": 4.0, "memory": 1e9}}])["3f9a"]
-    EngineWorker(key='3f9a', name='node-10.0.0.7', host='10.0.0.7', cores=4, memory=600000000)
+    >>> _rounded(5 * 2**20, 2**30) // 2**20
+    8
     """
-    found: dict[str, EngineWorker] = {}
-    names: set[str] = set()
-    for node in told:
-        cores = int(node["Resources"].get("CPU", 0))
-        if not node["Alive"] or not cores:
-            continue
-        key, host = str(node["NodeID"]), str(node["NodeManagerAddress"])
-        name = f"node-{host}"
-        if name in names:  # several nodes on a machine
-            name = f"node-{key[:6]}"
-        names.add(name)
-        memory = int(node["Resources"].get("memory", 0) * SHARE)
-        found[key] = EngineWorker(key, name, host, cores, memory or 2**30)
-    return found
+    return min(most, max(LEAST_MEMORY, 1 << (size - 1).bit_length()))
 
 
-def wrong_versions(keys: Iterable[str]) -> dict[str, str]:
-    """Nodes with other versions than this process or without jmars, with a sentence about the difference."""
-    task: Any = ray.remote(inspect_node)
-    asked = {}
-    for key in keys:
-        where = NodeAffinitySchedulingStrategy(key, soft=False)
-        options = {"num_cpus": 0, "max_retries": 1, "name": "jmars-versions", "scheduling_strategy": where}
-        asked[key] = task.options(**options).remote()
-    ray.wait(list(asked.values()), num_returns=len(asked), timeout=START_SECONDS)
-    here, wrong = versions(), {}
-    for key, reference in asked.items():
-        try:
-            told = ray.get(reference, timeout=0.1)
-        except Exception as error:
-            module, cause = module_missing(error), cause_of(error)
-            wrong[key] = f"it has no module {module!r}" if module else f"{type(cause).__name__}: {text_of(cause)}"
-            continue
-        names = [name for name in here if told[name] != here[name]]
-        if names:
-            wrong[key] = f"it has {', '.join(f'{name} {told[name]}, not {here[name]}' for name in names)}"
-    return wrong
+def _cancel(references: Sequence[Any], force: bool) -> None:
+    for one in references:
+        with suppress(Exception):  # ended, or Ray is gone
+            ray.cancel(one, force=force, recursive=False)
 
 
-def request_nodes(cores: int, count: int) -> None:
-    """Ask Ray's autoscaler for nodes; raises ClusterError where no autoscaler runs."""
-    try:
-        if not _has_autoscaler():
-            raise ClusterError("no autoscaler")
-        request_resources(bundles=[{"CPU": cores}] * count)
-    except Exception as error:
-        raise ClusterError(
-            f"this Ray cluster has no autoscaler that answers here ({text_of(error)}); add nodes where they are "
-            "started, with `ray start --address=...`, or use a cluster of `ray up` or KubeRay"
-        ) from error
+def _cancel_submitted(entries: Sequence[_Entry]) -> list[Any]:
+    """Cancel tasks, also of batches submitted during the close; returns the reports."""
+    reports = [entry.submitted for entry in entries if entry.submitted is not None]
+    _cancel(reports, False)
+    return reports
 
 
-def _has_autoscaler() -> bool:
-    """Whether Ray can start nodes; without a provider the autoscaler reports node types with the names of nodes."""
-    from ray.autoscaler.v2.utils import is_autoscaler_v2
-    from ray.experimental.internal_kv import _internal_kv_get
-
-    if is_autoscaler_v2():
-        return True
-    report = json.loads(_internal_kv_get(STATUS) or b"{}").get("autoscaler_report", {})
-    nodes: Any = ray.nodes  # has no types
-    kinds = {f"node_{node['NodeID']}" for node in nodes()}
-    return bool(set(report.get("active_nodes") or ()) - kinds) or bool(report.get("pending_launches"))
-
-
-def security() -> str:
-    """How Ray protects its connections, in a sentence."""
-    if os.environ.get("RAY_USE_TLS") == "1":
-        return "Ray's connections are encrypted and authenticated by TLS"
-    try:
-        from ray._private.authentication.authentication_utils import is_token_auth_enabled
-
-        has_token = is_token_auth_enabled()
-    except ImportError:  # of versions before 2.52
-        has_token = False
-    if has_token:
-        return "Ray's connections are not encrypted; its control messages carry a token, its data do not"
-    return "Ray's connections are not encrypted: who reaches its ports can run code there"
+def _wait(references: Sequence[Any]) -> Any:
+    if not references:
+        return [], []
+    return ray.wait(list(references), num_returns=len(references), timeout=DROP_GRACE_SECONDS, fetch_local=False)

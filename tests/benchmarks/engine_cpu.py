@@ -32,7 +32,7 @@ from typing import Any
 
 from tornado.iostream import IOStream
 
-from jmars.engines import groups, port, task_book
+from jmars.engines import engine, groups, port
 
 __all__ = ["ENGINE", "cpu_by_use", "time_port", "time_workers"]
 
@@ -93,13 +93,13 @@ def time_port() -> None:
         _time(port.EngineWorkers, name, "port")
     _time(port.EngineWorkers, "report", "jmars")
     _time(port.GroupPlans, "groups", "grouping")
-    _time(task_book.TaskBook, "_drain", "port")
-    send = task_book.TaskBook._send
+    _time(engine.TaskEngine, "_drain", "port")
+    send = engine.TaskEngine._send
 
-    async def timed(book: Any) -> None:
-        await _Timed(send(book))
+    async def timed(one: Any) -> None:
+        await _Timed(send(one))
 
-    task_book.TaskBook._send = timed  # type: ignore[method-assign]
+    engine.TaskEngine._send = timed  # type: ignore[method-assign]
 
 
 def cpu_by_use(client: Any) -> Counter[str]:

@@ -36,7 +36,7 @@ import numpy as np
 import jmars
 import jmars.tensor as mt
 from jmars.config import config
-from jmars.engines.dask_tasks import DaskTasks
+from jmars.engines.dask import DaskEngine
 from jmars.engines.engine import GroupTask
 from tests.benchmarks.arrays.races import one_run
 from tests.benchmarks.arrays.works import WORKS
@@ -131,13 +131,13 @@ class Share:
 
     def __init__(self, client: distributed.Client) -> None:
         self._client, self.tasks = client, 0
-        submit = DaskTasks.submit
+        submit = DaskEngine.submit
 
-        def counted(book: DaskTasks, task: GroupTask) -> None:
+        def counted(engine: DaskEngine, task: GroupTask) -> None:
             self.tasks += 1
-            submit(book, task)
+            submit(engine, task)
 
-        DaskTasks.submit = counted  # type: ignore[method-assign]
+        DaskEngine.submit = counted  # type: ignore[method-assign]
         time_port()
 
     def start(self) -> None:

@@ -228,7 +228,7 @@ async def a_group_runs_again_when_its_process_is_killed(shared: Shared) -> None:
 async def a_group_that_kills_its_processes_is_lost(shared: Shared) -> None:
     engine, events, _ = shared
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jmars.engines.ray_tasks.RETRIES", 0)
+        patch.setattr("jmars.engines.ray.RETRIES", 0)
         engine.submit(group("killer", die, outputs=2))
         engine.submit(group("reader", add, inputs=[Result("killer", 1)]))
         await events.until(lambda: "killer" in events.losses and "reader" in events.losses)
@@ -242,12 +242,12 @@ async def the_maker_of_a_lost_result_is_told(shared: Shared) -> None:
     engine, events, _ = shared
     engine.submit(group("made", fill, 1.0))
     await events.until(lambda: "made" in events.ends)
-    lost = engine._there.results[Result("made", 0)].hex()
+    lost = engine.results[Result("made", 0)].hex()
     engine.submit(group("reads", nap, 20.0, inputs=[Result("made", 0)], job=11))
     await events.until(lambda: "reads" in events.starts)
     answer: Future[Any] = Future()  # as if the node of the result were gone
     answer.set_exception(ObjectReconstructionFailedError(lost, "", ""))
-    engine._there._done(engine._there._tasks["reads"], answer)
+    engine._done(engine._tasks["reads"], answer)
     await events.until(lambda: {"reads", "made"} <= events.losses.keys())
     engine.stop(11, ["reads"])
 

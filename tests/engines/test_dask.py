@@ -99,7 +99,7 @@ async def test_the_speed_between_workers_is_measured_after_enough_bytes(client):
         await events.until(lambda: "c" in events.ends and events.ends["c"][0].worker == there.key)
         await events.until(engine.bandwidth)
         assert 1e6 <= engine.bandwidth() <= 1e11
-        assert engine._tasks.links.nbytes < 2 * 1500 * 1500 * 8  # each transfer counts once
+        assert engine._links.nbytes < 2 * 1500 * 1500 * 8  # each transfer counts once
 
 
 @in_head
@@ -138,21 +138,21 @@ async def test_stop_drops_what_is_queued_and_interrupts_what_runs(client):
 @in_head
 async def test_a_task_that_started_unheard_ends_once_when_it_has_ended(client):
     async with started(client) as (engine, events, _):
-        held, hear = [], engine._tasks.heard
-        engine._tasks.heard = held.append
+        held, said = [], engine._said
+        engine._said = lambda *message: held.append(message)
         engine.submit(group("deaf", "deaf", 1.0, job=7))
         engine.submit(group("after", "add", inputs=[Result("deaf", 0)], job=7))
         await events.until(lambda: held)
         engine.stop(7, ["deaf", "after"])
         await events.until(lambda: "after" in events.ends)  # the workers have told what runs
         assert events.ends == {"after": [GroupReport("", stopped=True)]}
-        engine._tasks.heard = hear
+        engine._said = said
         for message in held:
-            hear(message)
+            said(*message)
         await events.until(lambda: "deaf" in events.ends)
         (report,) = events.ends["deaf"]
         assert report == GroupReport(events.starts["deaf"], stopped=True)
-        assert not engine._tasks._tasks and not engine._tasks.results
+        assert not engine._tasks and not engine.results
         while any("jmars-run" in name for name in await asyncio.to_thread(client.run_on_scheduler, _left)):
             await asyncio.sleep(0.05)
 

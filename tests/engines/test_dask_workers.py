@@ -12,7 +12,8 @@ import tempfile
 import numpy as np
 import pytest
 
-from jmars.engines.dask import DaskEngine, DaskWorkers, cross
+from jmars.engines.dask import DaskEngine
+from jmars.engines.dask_cluster import DaskWorkers, cross
 from jmars.engines.dask_worker import inspect_worker
 from jmars.engines.engine import EngineWorker, Result
 from jmars.errors import ClusterError, ClusterStartError
@@ -53,7 +54,7 @@ async def test_more_memory_than_any_worker_has_is_asked_for(client):
 @in_head
 async def test_workers_with_other_versions_are_refused(client):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jmars.engines.dask.versions", lambda: versions() | {"numpy": "1.0"})
+        patch.setattr("jmars.engines.dask_cluster.versions", lambda: versions() | {"numpy": "1.0"})
         with pytest.raises(ClusterStartError, match=r"numpy .*, not 1\.0"):
             await DaskEngine(client).start(Recorded())
 
@@ -68,8 +69,8 @@ async def test_a_new_worker_that_does_not_answer_holds_up_no_other_worker(client
 
     table = DaskWorkers(client)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jmars.engines.dask.inspect_worker", inspect)
-        patch.setattr("jmars.engines.dask.ANSWER", 3.0)  # in which the others answer
+        patch.setattr("jmars.engines.dask_cluster.inspect_worker", inspect)
+        patch.setattr("jmars.engines.dask_cluster.ANSWER", 3.0)  # in which the others answer
         assert await asyncio.wait_for(table.check(), 25) == []
     assert sorted(table._pids) == sorted(others) and not table.refused
     assert await table.check() == []
@@ -155,15 +156,15 @@ async def _a_task_kills_its_workers(engine: DaskEngine, events: Recorded) -> Non
 
 async def _a_worker_dies_under_a_dropped_task(engine: DaskEngine, events: Recorded) -> None:
     """Its start is not heard before the stop, and it never ends."""
-    hear = engine._tasks.heard
-    held: list[bytes] = []
-    engine._tasks.heard = held.append  # type: ignore[method-assign]
+    said = engine._said
+    held: list[str] = []
+    engine._said = lambda name, _: held.append(name)  # type: ignore[method-assign]
     engine.submit(group("deaf", "deaf", 60.0, job=7))
-    await events.until(lambda: any(b"deaf" in message for message in held))
+    await events.until(lambda: "deaf" in held)
     engine.stop(7, ["deaf"])
-    await events.until(lambda: engine._tasks._tasks["deaf"].worker)
-    engine._tasks.heard = hear  # type: ignore[method-assign]
-    worker = engine._tasks._tasks["deaf"].worker
+    await events.until(lambda: engine._tasks["deaf"].worker)
+    engine._said = said  # type: ignore[method-assign]
+    worker = engine._tasks["deaf"].worker
     await events.until(lambda: worker in engine._workers.present)
     told = await engine.memory()
     os.kill(told[worker]["pid"], signal.SIGKILL)

@@ -21,7 +21,7 @@ pytest.importorskip("ray", reason="ray is not installed")
 import ray
 from ray._private.utils import check_version_info
 
-from jmars.engines.ray import RayConnection, nodes_of
+from jmars.engines.ray_cluster import RayConnection, nodes_of
 from jmars.errors import ClusterStartError
 from tests.engines.ray_child import NAMES
 
@@ -78,7 +78,7 @@ def refusal_of(address: str) -> str:
 @pytest.mark.parametrize("scheme", ["", "ray://"])
 @pytest.mark.parametrize("place, reason", [("127.0.0.1:9", "refused"), ("head", "no port"), ("head:x", "no port")])
 def test_an_address_that_leads_nowhere_is_refused_at_once(monkeypatch, scheme, place, reason):
-    monkeypatch.setattr("jmars.engines.ray.CONNECT", 1e6)  # seconds
+    monkeypatch.setattr("jmars.engines.ray_cluster.CONNECT", 1e6)  # seconds
     told = refusal_of(scheme + place)
     assert f"no Ray answers at {scheme}{place} (" in told and reason in told and "look whether Ray runs" in told
 
@@ -87,7 +87,7 @@ def test_an_address_that_leads_nowhere_is_refused_at_once(monkeypatch, scheme, p
     "says, reason", [(b"HTTP/1.1 505 no\r\n", "does not speak gRPC"), (b"", "has not greeted within")]
 )
 def test_a_strangers_server_is_no_ray(monkeypatch, says, reason):
-    monkeypatch.setattr("jmars.engines.ray.CONNECT", 0.5)
+    monkeypatch.setattr("jmars.engines.ray_cluster.CONNECT", 0.5)
 
     def answer() -> None:
         with server.accept()[0] as connection:
@@ -108,8 +108,8 @@ def test_a_ray_of_another_version_is_named_with_both_versions(monkeypatch):
     def init(*_: object, **__: object) -> None:
         check_version_info({"ray_version": "2.9.0", "python_version": "3.9.1"}, "node here")
 
-    monkeypatch.setattr("jmars.engines.ray._greet", lambda address: None)
-    monkeypatch.setattr("jmars.engines.ray._ask", lambda address, is_found: None)
+    monkeypatch.setattr("jmars.engines.ray_cluster._greet", lambda address: None)
+    monkeypatch.setattr("jmars.engines.ray_cluster._ask", lambda address, is_found: None)
     monkeypatch.setattr("ray.init", init)
     told = refusal_of("head:6379")
     assert "the Ray at head:6379 has another version than this process" in told
@@ -120,7 +120,7 @@ def test_a_ray_with_another_token_is_refused_at_once_with_the_reason(monkeypatch
     def refuse(address: str) -> None:
         raise ray.exceptions.AuthenticationError("the token is incorrect. Ensure that the token is right")
 
-    monkeypatch.setattr("jmars.engines.ray._greet", lambda address: None)
+    monkeypatch.setattr("jmars.engines.ray_cluster._greet", lambda address: None)
     monkeypatch.setattr("ray._raylet.GcsClient", refuse)
     monkeypatch.setattr("ray.init", None)
     told = refusal_of("head:6379")
@@ -129,7 +129,7 @@ def test_a_ray_with_another_token_is_refused_at_once_with_the_reason(monkeypatch
 
 
 def test_a_ray_client_that_is_not_installed_is_named(monkeypatch):
-    monkeypatch.setattr("jmars.engines.ray._greet", lambda address: None)
+    monkeypatch.setattr("jmars.engines.ray_cluster._greet", lambda address: None)
     if importlib.util.find_spec("grpc") is not None:
         pytest.skip("the Ray client is installed")
     assert "pip install 'ray[client]'" in refusal_of("ray://head:10001")

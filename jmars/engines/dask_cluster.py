@@ -1,0 +1,329 @@
+"""The connection to a Dask scheduler, with an error for every way to fail, and the table of a Dask cluster's workers.
+
+Workers are known by addresses, memory and versions, also workers that a nanny ended for memory.
+Source: docs/explanation/seeds.md, "Execution control", "Architecture".
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import logging
+import os
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from distributed import Client, Security
+
+from jmars.engines.dask_worker import MEGABYTE, RESOURCE, inspect_worker
+from jmars.engines.engine import EngineWorker
+from jmars.errors import ClusterStartError, text_of
+from jmars.model.versions import versions
+
+_logger = logging.getLogger(__name__)
+
+CONNECT = 10.0  # seconds for a connection to a scheduler
+FLUSHED = 10, 0.01  # readings of a file that a scheduler may be writing, and seconds between two readings
+DIALLED = "tcp", "tls", "ws", "wss"  # protocols over TCP
+GATEWAY = "gateway://"  # the protocol of Dask Gateway: TLS with a certificate of the cluster, through a proxy
+
+
+async def connect(given: str, security: dict[str, str] | None = None) -> Any:
+    """An asynchronous `distributed.Client` in this loop; a client's own thread would outlive a lost scheduler.
+
+    Parameters
+    ----------
+    given
+        Address of a scheduler, "HOST:PORT" or with a protocol, or path of a scheduler file.
+    security
+        Arguments of `distributed.Security`.
+
+    Raises
+    ------
+    ClusterStartError
+        If there is no such file, or it is no scheduler file; if the address has no port; if the port refuses; if no
+        scheduler answers within CONNECT seconds.
+    """
+    address = await address_of(given)
+    where = address if address == given else f"{address} (of {given})"
+    make: Any = Client  # has no types
+    secured = {"security": Security(**security)} if security else {}  # type: ignore[no-untyped-call]
+    try:
+        await _dial(address)
+        client = make(address, asynchronous=True, set_as_default=False, timeout=CONNECT, name="jmars", **secured)
+    except (OSError, ValueError) as error:
+        raise ClusterStartError(_no_answer(where, text_of(error))) from error
+    try:
+        async with asyncio.timeout(CONNECT):  # Dask itself waits for ever for a greeting
+            await client
+    except BaseException as error:
+        await client.close()
+        if not isinstance(error, Exception):
+            raise
+        reason = text_of(error) or f"what listens there does not answer as a Dask scheduler within {CONNECT:.0f} s"
+        raise ClusterStartError(_no_answer(where, reason)) from error
+    return client
+
+
+def way_to(given: Any) -> dict[str, Any]:
+    """How a process reaches a Dask scheduler: `address`, and arguments of `distributed.Security`.
+
+    Parameters
+    ----------
+    given
+        A `distributed.Client` that is connected, an address, or the path of a scheduler file.
+
+    Raises
+    ------
+    ClusterStartError
+        If it is neither, a client that is not connected, of a Dask cluster within this process, or behind a gateway.
+    """
+    if isinstance(given, str | os.PathLike):
+        return {"address": os.fspath(given), "security": None}
+    check_client(given)
+    if given.scheduler.address.startswith("inproc://"):
+        raise ClusterStartError(
+            "the workers of this Dask cluster are threads of the kernel, which no other process reaches; use "
+            "LocalCluster(processes=True), or mode='tasks'"
+        )
+    if given.scheduler.address.startswith(GATEWAY):
+        raise ClusterStartError(
+            "the Dask cluster is behind a gateway, which lets no other process of this machine in; use mode='tasks'"
+        )
+    security = given.security.get_tls_config_for_role("client") if given.security is not None else {}
+    names = {"ca_file": "tls_ca_file", "cert": "tls_client_cert", "key": "tls_client_key"}
+    found = {ours: security[theirs] for theirs, ours in names.items() if security.get(theirs)}
+    return {"address": str(given.scheduler.address), "security": found or None}
+
+
+def check_client(given: Any) -> None:
+    """Raise ClusterStartError for an object that is no Dask client, or a client that is not connected."""
+    if not isinstance(given, Client):
+        if callable(getattr(given, "get_client", None)):
+            raise ClusterStartError(
+                f"a {type(given).__name__} is a cluster of Dask; give its client: cluster.get_client(), or "
+                "distributed.Client(cluster)"
+            )
+        raise ClusterStartError(
+            f"a {type(given).__name__} is no Dask client; give a distributed.Client, the address of a scheduler, "
+            "or the path of a scheduler file"
+        )
+    if given.status != "running":
+        raise ClusterStartError(f"the Dask client is {given.status}; give one that is connected")
+
+
+def security_at(address: str) -> str:
+    """How Dask protects the connections to a scheduler, in a sentence."""
+    if address.startswith(("tls://", "wss://", GATEWAY)):
+        return "Dask's connections are encrypted and authenticated by TLS"
+    return "Dask's connections are not encrypted: who reaches its scheduler or workers can run code there"
+
+
+def _no_answer(where: str, reason: str) -> str:
+    return (
+        f"no Dask scheduler answers at {where}: {reason}; look whether the scheduler runs, and at port, protocol and "
+        "firewall, or give a distributed.Client"
+    )
+
+
+async def _dial(address: str) -> None:
+    """Raise OSError where no process listens: Dask itself would try again for CONNECT seconds."""
+    protocol, _, place = address.rpartition("://")
+    if (protocol or "tcp") not in DIALLED:
+        return
+    host, _, port = place.partition("/")[0].rpartition(":")
+    try:
+        async with asyncio.timeout(CONNECT):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    except TimeoutError:
+        raise OSError(f"no connection within {CONNECT:.0f} s") from None
+    except OverflowError as error:
+        raise OSError(text_of(error)) from error
+    writer.close()
+
+
+async def address_of(given: str) -> str:
+    """Address of a scheduler; of a scheduler file, the address in it. Raises ClusterStartError.
+
+    Examples
+    --------
+    >>> asyncio.run(address_of("tcp://10.0.0.7:8786"))
+    'tcp://10.0.0.7:8786'
+    """
+    protocol, separator, place = given.rpartition("://")
+    has_port = re.fullmatch(r".+:\d+(/.*)?", place) is not None
+    if separator and protocol in DIALLED and not has_port:
+        raise ClusterStartError(
+            f"the address {given} has no port; give the port of Dask's scheduler too, as in {protocol}://HOST:8786"
+        )
+    if separator or (has_port and not os.path.exists(given)):
+        return given
+    if not os.path.exists(given):
+        raise ClusterStartError(
+            f"there is no scheduler file {given}, and it is no address with a port; start the scheduler with `dask "
+            f"scheduler --scheduler-file {given}` on a disk that this machine shares, or give an address such as "
+            "tcp://HOST:8786"
+        )
+    return await _address_in(given)
+
+
+async def _address_in(file: str) -> str:
+    tries, pause = FLUSHED
+    while True:
+        tries -= 1
+        try:
+            told = json.loads(Path(file).read_text())
+            if not isinstance(told, dict) or not isinstance(told.get("address"), str):
+                raise ValueError('it has no "address"')
+            return str(told["address"])
+        except (OSError, ValueError) as error:
+            if isinstance(error, OSError) or not tries:
+                raise ClusterStartError(
+                    f"{file} cannot be read as a scheduler file of Dask ({text_of(error)}); give the file that `dask "
+                    "scheduler --scheduler-file FILE` has written, or an address such as tcp://HOST:8786"
+                ) from error
+        await asyncio.sleep(pause)
+
+
+MEMORY_EVENTS = "worker-restart-memory"  # topic of Dask's nannies
+ANSWER = 3.0  # seconds for a new worker to answer; otherwise the next poll asks again
+WORKER_DIAL_SECONDS = 1.0  # seconds to reach a worker from here, if it can be reached
+
+
+async def cross(client: Any, call: Callable[[], Any], loop: asyncio.AbstractEventLoop | None = None) -> Any:
+    """Call a function in the loop of a Dask client, or in any loop, and wait for the answer in this loop."""
+
+    async def run() -> Any:
+        answer = call()
+        return await answer if inspect.isawaitable(answer) else answer
+
+    there = loop or client.loop.asyncio_loop
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(run(), there))
+
+
+async def can_dial(address: str) -> bool:
+    """Whether this machine can reach a worker; where not, data go through Dask's scheduler."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    try:
+        async with asyncio.timeout(WORKER_DIAL_SECONDS):
+            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    except (OSError, ValueError):
+        return False
+    writer.close()
+    return True
+
+
+async def identities(client: Any) -> Mapping[str, Any]:
+    """Dask's facts about all workers, by address."""
+    # Versions that lack n_workers tell all workers.
+    is_new = "n_workers" in inspect.signature(client.scheduler_info).parameters
+    identity = partial(client.scheduler.identity, **({"n_workers": -1} if is_new else {}))
+    workers: Mapping[str, Any] = (await cross(client, identity))["workers"]
+    return workers
+
+
+@dataclass(eq=False)
+class DaskWorkers:
+    """Table of the workers that group tasks may use.
+
+    Attributes
+    ----------
+    client
+        A `distributed.Client` that runs.
+    present
+        Workers by address.
+    refused
+        Addresses of workers with other versions.
+    """
+
+    client: Any
+    present: dict[str, EngineWorker] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)
+    _pids: dict[str, int] = field(default_factory=dict)
+
+    async def check(self) -> list[str]:
+        """Refuses new workers with other versions; returns a sentence for each refused worker."""
+        keys = [key for key in await self._addresses() if key not in self._pids]
+        if not keys:
+            return []
+        here, wrong = versions(), []
+        for key, told in zip(keys, await asyncio.gather(*map(self._inspect, keys)), strict=True):
+            if isinstance(told, OSError):  # TimeoutError, too
+                continue  # the worker dies, or is about to answer: the next look asks again
+            if isinstance(told, BaseException):
+                wrong.append(f"{key}: {type(told).__name__}: {text_of(told)}")
+            elif told["versions"] != here:
+                there = told["versions"]
+                names = [name for name in here if there[name] != here[name]]
+                wrong.append(f"{key} has {', '.join(f'{name} {there[name]}, not {here[name]}' for name in names)}")
+            else:
+                self._pids[key] = told["pid"]
+                continue
+            self.refused.add(key)
+        return wrong
+
+    async def look(self) -> tuple[list[EngineWorker], dict[str, str]]:
+        """Workers that joined since the last look, and workers that left, with reasons."""
+        there = set(await self._addresses())
+        gone = [key for key in self.present if key not in there]
+        killed = await self.killed_for_memory() if gone else set()
+        left = {}
+        for key in gone:
+            del self.present[key]
+            self._pids.pop(key, None)
+            why = "its nanny ended it for memory" if key in killed else "it left the Dask cluster"
+            left[key] = f"worker {key}: {why}"
+        self.refused &= there
+        came: list[EngineWorker] = []
+        if there - set(self.present) - self.refused:
+            for wrong in await self.check():
+                _logger.warning("a Dask worker differs from this process and its results cannot be trusted: %s", wrong)
+            came = await self._describe(there)
+            self.present |= {worker.key: worker for worker in came}
+        return came, left
+
+    async def told_memory(self) -> dict[str, dict[str, Any]]:
+        """Memory of the workers at their last heartbeat."""
+        found: dict[str, dict[str, Any]] = {}
+        for key, told in (await identities(self.client)).items():
+            if key in self.present:
+                metrics = told.get("metrics", {})
+                spilled = metrics.get("spilled_bytes", {}).get("disk", 0)
+                told_now = {"pid": self._pids.get(key), "resident": metrics.get("memory"), "spilled": spilled}
+                found[key] = {name: figure for name, figure in told_now.items() if figure is not None}
+        return found
+
+    async def killed_for_memory(self) -> set[str]:
+        """Workers that their nannies ended for memory."""
+        with suppress(Exception):
+            events = await cross(self.client, partial(self.client.get_events, MEMORY_EVENTS))
+            return {event["worker"] for _, event in events}
+        return set()
+
+    async def _inspect(self, key: str) -> Any:
+        """The answer of `inspect_worker` in a worker, or the error; one that is stopped holds up no other."""
+        ask = partial(self.client.run, inspect_worker, workers=[key], on_error="return")
+        try:
+            async with asyncio.timeout(ANSWER):
+                return (await cross(self.client, ask))[key]
+        except OSError as error:
+            return error
+
+    async def _addresses(self) -> list[str]:
+        return list(await cross(self.client, self.client.nthreads))
+
+    async def _describe(self, there: set[str]) -> list[EngineWorker]:
+        """New workers with declared memory; workers without are described at a later look."""
+        found = []
+        for key, told in (await identities(self.client)).items():
+            memory = int(told.get("resources", {}).get(RESOURCE, 0)) * MEGABYTE
+            if memory and key in there and key in self._pids and key not in self.present:
+                host, name = str(told.get("host", "")), str(told.get("name", key))
+                found.append(EngineWorker(key, name, host, int(told["nthreads"]), memory))
+        return found
