@@ -50,7 +50,7 @@ from jmars.engines.dask_worker import (
     run_task,
 )
 from jmars.engines.engine import START_SECONDS, EngineWorker, Promises, Result, TaskEngine, TaskEntry
-from jmars.engines.groups import run_group
+from jmars.engines.group_task import run_group
 from jmars.engines.results import LinkSpeed
 from jmars.errors import ChunkLostError, ClusterError, ClusterStartError, text_of
 from jmars.kernels.group_run import GroupReport

@@ -19,7 +19,7 @@ from typing import Any
 
 from jmars.engines.engine import EngineWorker, GroupTask, Result, TaskEngine
 from jmars.engines.engine_job import EngineJob, EngineLink, RunningGroup
-from jmars.engines.groups import make_spec
+from jmars.engines.group_task import make_spec
 from jmars.engines.planned_groups import GroupPlans
 from jmars.engines.results import BANDWIDTH, Kept, Results
 from jmars.errors import ChunkLostError, ClusterError, fault_of

@@ -34,7 +34,7 @@ from ray.exceptions import (
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from jmars.engines.engine import START_SECONDS, EngineWorker, Promises, Result, TaskEngine, TaskEntry
-from jmars.engines.groups import run_group
+from jmars.engines.group_task import run_group
 from jmars.engines.ray_cluster import (
     RayConnection,
     cause_of,

@@ -32,7 +32,7 @@ from typing import Any
 
 from tornado.iostream import IOStream
 
-from jmars.engines import engine, groups, port
+from jmars.engines import engine, group_task, port
 
 __all__ = ["ENGINE", "cpu_by_use", "time_port", "time_workers"]
 
@@ -72,7 +72,7 @@ def _time_bulk(name: str) -> None:
 
 
 def _time_steps() -> None:
-    run = groups.run_steps
+    run = group_task.run_steps
 
     def timed(*args: Any) -> Any:
         before = time.thread_time()
@@ -81,7 +81,7 @@ def _time_steps() -> None:
         finally:
             _kernels[0] += time.thread_time() - before
 
-    groups.run_steps = timed
+    group_task.run_steps = timed
 
 
 def time_port() -> None:

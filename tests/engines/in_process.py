@@ -16,7 +16,7 @@ import numpy as np
 from jmars.client import Cluster
 from jmars.deploy.engine_head import EngineHost
 from jmars.engines.engine import EngineWorker, Promises, Result
-from jmars.engines.groups import run_group
+from jmars.engines.group_task import run_group
 from jmars.errors import ChunkLostError, ClusterError
 from jmars.kernels.group_run import GroupReport
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.engines import groups
-from jmars.engines.groups import Group, forget_programs, make_spec, run_group, single_group
+from jmars.engines import group_task
+from jmars.engines.group_task import forget_programs, make_spec, run_group
+from jmars.engines.groups import Group, single_group
 from jmars.kernels import Pieces, group_run
 from jmars.kernels.group_run import GroupReport, GroupStep, GroupValues, group_spec
 from jmars.kernels.program import Call, ChunkType, Program, single
@@ -105,7 +106,7 @@ def test_a_failure_ends_the_group_and_keeps_the_outputs_before() -> None:
 
 
 def test_a_report_has_small_chunks_that_no_operand_reads() -> None:
-    large = call(ones, output=ChunkType((groups.TOLD // 8,), np.dtype("f8")))
+    large = call(ones, output=ChunkType((group_task.TOLD // 8,), np.dtype("f8")))
     table = job([call(ones), call(double, 1), large], [0, 1, 2, 1], [(), (0,), (), (0,)])
     report, outputs = run(table, whole(table, [0, 1, 2, 3]))
     assert report.values == {1: outputs[1].tobytes(), 3: outputs[3].tobytes()}  # 0 is read, 2 would be too much
@@ -309,7 +310,8 @@ def test_waiting_for_a_core_is_no_part_of_an_operands_time(monkeypatch: pytest.M
 def test_equal_programs_are_pickled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     forget_programs()
     table = job([call(ones), call(double, 1)], [0, 1, 1], [(), (0,), (0,)])
-    first = groups.pickle.loads(make_spec(table, single_group(table, 1)))
+    first = group_task.pickle.loads(make_spec(table, single_group(table, 1)))
     monkeypatch.setattr(group_run.cloudpickle, "dumps", lambda program: pytest.fail("pickled again"))
-    again = groups.pickle.loads(make_spec(job([call(double, 1)], [-1, 0], [(), (0,)]), Group((1,), (0,), (1,), 0, 0)))
+    other = job([call(double, 1)], [-1, 0], [(), (0,)])
+    again = group_task.pickle.loads(make_spec(other, Group((1,), (0,), (1,), 0, 0)))
     assert first == again and first.job == 3 and first.steps == (GroupStep(0, (0,), ()),)

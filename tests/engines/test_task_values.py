@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.engines.groups import Group, GroupLimits, forget_programs, make_spec, plan_groups, run_group
+from jmars.engines.group_task import forget_programs, make_spec, run_group
+from jmars.engines.groups import Group, GroupLimits, plan_groups
 from jmars.graph import Dag
 from jmars.kernels.program import Program
 from jmars.model.messages import JobTable
