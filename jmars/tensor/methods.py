@@ -11,6 +11,7 @@ import math
 import operator
 import pickle
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,7 +19,7 @@ import numpy as np
 from jmars.errors import MissingNameError, UnsupportedError
 from jmars.tensor.aliases import Aliases, Planned
 from jmars.tensor.buffers import MemoryAttributes
-from jmars.tensor.protocols import call
+from jmars.tensor.protocols import FUNCTIONS, call
 
 if TYPE_CHECKING:
     from jmars.tensor.tensor import Tensor
@@ -30,7 +31,60 @@ _numpy = threading.local()  # `asks`: id of the tensor that NumPy is about to co
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # each version includes those before
 
 
-class TensorMethods(Aliases, MemoryAttributes, Planned):
+# methods that are functions of the table, and what they do
+_OF_TABLE = """\
+round: Round the elements to `decimals` places.
+sum: Sum along axes.
+prod: Product along axes.
+mean: Mean along axes.
+var: Variance along axes, over n - ddof.
+std: Standard deviation along axes, over n - ddof.
+min: Smallest element along axes.
+max: Largest element along axes.
+any: Whether any element is true.
+all: Whether all elements are true.
+argmin: Position of the smallest element.
+argmax: Position of the largest element.
+cumsum: Cumulative sums.
+cumprod: Cumulative products.
+trace: Sum along a diagonal.
+swapaxes: Swap two axes.
+ravel: Flatten to a single axis.
+squeeze: Remove axes of length 1.
+diagonal: Elements of a diagonal of two axes.
+nonzero: Positions of the nonzero elements, as an array of positions per axis.
+take: Take elements at positions along an axis.
+repeat: Repeat elements.
+argsort: Positions that sort along an axis.
+argpartition: Positions of the elements in the order of `partition`.
+searchsorted: Positions at which to insert values into this sorted tensor.
+"""
+
+
+def _made(name: str, does: str) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return FUNCTIONS[name](self, *args, **kwargs)
+
+    method.__name__, method.__qualname__, method.__doc__ = name, f"Tensor.{name}", does
+    method.__wrapped__ = getattr(np, name)  # type: ignore[attr-defined]  # whose parameters `help` shows
+    return method
+
+
+if TYPE_CHECKING:
+    from jmars.tensor.made_methods import MadeMethods
+else:
+
+    class MadeMethods:
+        """The methods of `_OF_TABLE`."""
+
+        __slots__ = ()
+
+    for _line in _OF_TABLE.splitlines():
+        _name, _, _does = _line.partition(": ")
+        setattr(MadeMethods, _name, _made(_name, _does))
+
+
+class TensorMethods(MadeMethods, Aliases, MemoryAttributes, Planned):
     """NumPy's array methods, lazily. Base class of `Tensor`."""
 
     __slots__ = ()
@@ -78,10 +132,6 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         """Limit the elements to [min, max]."""
         return call("clip", self, min, max, out=out, **kwargs)
 
-    def round(self, decimals: int = 0, out: Any = None) -> Tensor:
-        """Round the elements to `decimals` places."""
-        return call("round", self, decimals, out=out)
-
     def conj(self: Any, out: Any = None) -> Tensor:
         """Complex conjugates; a real tensor is returned as it is."""
         if self.dtype.kind not in "biufc":
@@ -110,90 +160,6 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
             raise TypeError("array does not have imaginary part to set")  # NumPy's words
         call("copyto", self.imag, np.asanyarray(value), casting="unsafe")
 
-    # Reductions
-
-    def sum(
-        self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any
-    ) -> Tensor:
-        """Sum along axes."""
-        return call("sum", self, axis, dtype, out, keepdims, **kwargs)
-
-    def prod(
-        self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any
-    ) -> Tensor:
-        """Product along axes."""
-        return call("prod", self, axis, dtype, out, keepdims, **kwargs)
-
-    def mean(
-        self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True
-    ) -> Tensor:
-        """Mean along axes."""
-        return call("mean", self, axis, dtype, out, keepdims, where=where)
-
-    def var(
-        self,
-        axis: Any = None,
-        dtype: Any = None,
-        out: Any = None,
-        ddof: float = 0,
-        keepdims: bool = False,
-        *,
-        where: Any = True,
-        mean: Any = None,
-    ) -> Tensor:
-        """Variance along axes, over n - ddof."""
-        return call("var", self, axis, dtype, out, ddof, keepdims, where=where, mean=mean)
-
-    def std(
-        self,
-        axis: Any = None,
-        dtype: Any = None,
-        out: Any = None,
-        ddof: float = 0,
-        keepdims: bool = False,
-        *,
-        where: Any = True,
-        mean: Any = None,
-    ) -> Tensor:
-        """Standard deviation along axes, over n - ddof."""
-        return call("std", self, axis, dtype, out, ddof, keepdims, where=where, mean=mean)
-
-    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Tensor:
-        """Smallest element along axes."""
-        return call("min", self, axis, out, keepdims, **kwargs)
-
-    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False, **kwargs: Any) -> Tensor:
-        """Largest element along axes."""
-        return call("max", self, axis, out, keepdims, **kwargs)
-
-    def any(self, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Tensor:
-        """Whether any element is true."""
-        return call("any", self, axis, out, keepdims, where=where)
-
-    def all(self, axis: Any = None, out: Any = None, keepdims: bool = False, *, where: Any = True) -> Tensor:
-        """Whether all elements are true."""
-        return call("all", self, axis, out, keepdims, where=where)
-
-    def argmin(self, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Tensor:
-        """Position of the smallest element."""
-        return call("argmin", self, axis, out, keepdims=keepdims)
-
-    def argmax(self, axis: Any = None, out: Any = None, *, keepdims: bool = False) -> Tensor:
-        """Position of the largest element."""
-        return call("argmax", self, axis, out, keepdims=keepdims)
-
-    def cumsum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Tensor:
-        """Cumulative sums."""
-        return call("cumsum", self, axis, dtype, out)
-
-    def cumprod(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Tensor:
-        """Cumulative products."""
-        return call("cumprod", self, axis, dtype, out)
-
-    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Tensor:
-        """Sum along a diagonal."""
-        return call("trace", self, offset, axis1, axis2, dtype, out)
-
     # Shape
 
     @property
@@ -210,10 +176,6 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         """Reorder the axes."""
         order = axes[0] if len(axes) == 1 and (axes[0] is None or not isinstance(axes[0], int)) else axes or None
         return call("transpose", self, order)
-
-    def swapaxes(self, axis1: int, axis2: int, /) -> Tensor:
-        """Swap two axes."""
-        return call("swapaxes", self, axis1, axis2)
 
     def reshape(self, *shape: Any, order: str = "C", **kwargs: Any) -> Tensor:
         """Reshape in C order."""
@@ -234,37 +196,13 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         if shape and lengths is not None:
             self._place = call("method.resized", self, lengths)._place
 
-    def ravel(self, order: str = "C") -> Tensor:
-        """Flatten to a single axis."""
-        return call("ravel", self, order)
-
     def flatten(self, order: str = "C") -> Tensor:
         """Flatten to a single axis, as a copy."""
         return call("copy", call("ravel", self, order))
 
-    def squeeze(self, axis: Any = None) -> Tensor:
-        """Remove axes of length 1."""
-        return call("squeeze", self, axis)
-
-    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-        """Elements of a diagonal of two axes."""
-        return call("diagonal", self, offset, axis1, axis2)
-
-    def nonzero(self) -> Any:
-        """Positions of the nonzero elements, as an array of positions per axis."""
-        return call("nonzero", self)
-
     def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Tensor:
         """Select slices of an axis where `condition` is true."""
         return call("compress", condition, self, axis, out=out)
-
-    def take(self, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Tensor:
-        """Take elements at positions along an axis."""
-        return call("take", self, indices, axis, out, mode)
-
-    def repeat(self, repeats: Any, axis: Any = None) -> Tensor:
-        """Repeat elements."""
-        return call("repeat", self, repeats, axis)
 
     @property
     def flat(self) -> Any:
@@ -298,21 +236,9 @@ class TensorMethods(Aliases, MemoryAttributes, Planned):
         """Sort along an axis in place."""
         self[...] = call("sort", self, operator.index(axis), kind, order, stable=stable)
 
-    def argsort(self, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Tensor:
-        """Positions that sort along an axis."""
-        return call("argsort", self, axis, kind, order, stable=stable)
-
     def partition(self: Any, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
         """Move element `kth` to its sorted position in place, smaller elements before, larger elements after."""
         self[...] = call("partition", self, kth, operator.index(axis), kind, order)
-
-    def argpartition(self, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Tensor:
-        """Positions of the elements in the order of `partition`."""
-        return call("argpartition", self, kth, axis, kind, order)
-
-    def searchsorted(self, v: Any, side: str = "left", sorter: Any = None) -> Tensor:
-        """Positions at which to insert values into this sorted tensor."""
-        return call("searchsorted", self, v, side, sorter)
 
     # Writing
 

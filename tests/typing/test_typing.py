@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
@@ -10,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from jmars.tensor.methods import MadeMethods
+from jmars.tensor.protocols import FUNCTIONS
 from jmars.tensor.tensor import Tensor
 from tests.house.source import ROOT
 
@@ -35,12 +38,22 @@ def test_a_users_file_passes_and_mistakes_are_found() -> None:
 
 
 def test_the_stub_is_as_ci_stubs_writes_it() -> None:
-    text = STUB.read_text()
+    text = STUB.read_text() + (STUB.parent / "made_methods.pyi").read_text()
     (version,) = re.findall(r"with NumPy (\d+\.\d+)", text)
     if not np.__version__.startswith(version + "."):
         pytest.skip(f"the stub has the names of NumPy {version}")
     command = [sys.executable, "-W", "ignore", str(ROOT / ".ci" / "stubs"), "--print"]
     assert subprocess.run(command, capture_output=True, text=True, timeout=100, check=True).stdout == text
+
+
+def test_methods_made_of_functions_show_numpys_parameters() -> None:
+    for name in vars(MadeMethods):
+        if name[0] != "_":
+            theirs = inspect.signature(getattr(np, name))
+            assert inspect.signature(getattr(Tensor, name)) == theirs, name
+            ours = inspect.signature(FUNCTIONS[name]).parameters
+            assert [*ours] == [*theirs.parameters], name
+            assert getattr(Tensor, name).__doc__.endswith("."), name
 
 
 def test_names_of_numpys_scalars_are_known_to_type_checkers() -> None:
