@@ -458,7 +458,7 @@ class Op(NamedTuple):
 
     others: tuple[str, ...] = ()  # other names of NumPy's function
     sign: str = ""  # Python's sign of an operation on two values
-    dunder: str = ""  # Python's method: "add" for `__add__`
+    dunder: str = ""  # Python's method of the operator: "add" for `__add__`
     reduction: str = ""  # NumPy's function that reduces by the operation
     llvm: tuple[str, MachineCode] | None = None  # dtype kinds of loops; function of the values and the loop's dtype
     ulps: float = 0.0  # bound of the error of machine code; 0 for NumPy's bits
@@ -552,7 +552,7 @@ OPS: dict[str, Op] = {
     "divide": Op(("true_divide",), "/", "truediv", llvm=("f", lambda a, b, _: a / b),
                  cuda={"f": "{0} / {1}", "c": "jm_divide_complex({args})"},
                  numexpr=("f", "({0} / {1})"), in_cache=(0.26, 0.54), ns=0.8),
-    "divmod": Op(dunder="divmod"),
+    "divmod": Op(),
     "equal": _comparison("==", "eq", "(({0}).re == ({1}).re && ({0}).im == ({1}).im)"),
     "exp": Op(llvm=("f", _in_double(exp)), ulps=1.0, saved=0.0, close=("exp", 1, 2), ns=1),
     "exp2": Op(close=("exp2", 1, 2), ns=1),

@@ -1,5 +1,6 @@
-"""Methods of `Tensor` with NumPy's names and signatures; they call the table's functions of the same names.
+"""Methods and operators of `Tensor` with NumPy's names and signatures; they call functions of the table.
 
+Methods with the arguments of a function are made of the table's, operators of the rows of kernels/elementwise.py.
 Methods of NumPy's arrays that are missing here raise `MissingNameError`, an AttributeError.
 """
 
@@ -12,11 +13,12 @@ import operator
 import pickle
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 
 from jmars.errors import MissingNameError, UnsupportedError
+from jmars.kernels.elementwise import UFUNCS
 from jmars.tensor.aliases import Aliases, Planned
 from jmars.tensor.buffers import MemoryAttributes
 from jmars.tensor.protocols import FUNCTIONS, call
@@ -24,7 +26,7 @@ from jmars.tensor.protocols import FUNCTIONS, call
 if TYPE_CHECKING:
     from jmars.tensor.tensor import Tensor
 
-__all__ = ["TensorMethods"]
+T = TypeVar("T")
 
 _SAME: Any = object()  # default of `view`, where None is a dtype
 _numpy = threading.local()  # `asks`: id of the tensor that NumPy is about to convert
@@ -389,3 +391,34 @@ class TensorMethods(MadeMethods, Aliases, MemoryAttributes, Planned):
             if not name.startswith("_") and not self._place.is_array and hasattr(self.dtype.type, name):
                 return getattr(self.fetch(), name)  # of NumPy's scalars, as `x.sum().is_integer`
             raise AttributeError(f"'Tensor' object has no attribute {name!r}")
+
+
+class Operators(Generic[T]):
+    """Python's operators of an array, with results of type T. `add_operators` makes them for a subclass."""
+
+    __slots__ = ()
+    if TYPE_CHECKING:
+        _of_two = cast("Callable[[Any, Any], T]", None)
+        __add__ = __radd__ = __iadd__ = __sub__ = __rsub__ = __isub__ = __mul__ = __rmul__ = __imul__ = _of_two
+        __truediv__ = __rtruediv__ = __itruediv__ = __floordiv__ = __rfloordiv__ = __ifloordiv__ = _of_two
+        __mod__ = __rmod__ = __imod__ = __pow__ = __rpow__ = __ipow__ = __and__ = __rand__ = __iand__ = _of_two
+        __or__ = __ror__ = __ior__ = __xor__ = __rxor__ = __ixor__ = __lshift__ = __rlshift__ = __ilshift__ = _of_two
+        __rshift__ = __rrshift__ = __irshift__ = __lt__ = __le__ = __gt__ = __ge__ = _of_two
+        __neg__ = __pos__ = __abs__ = __invert__ = cast("Callable[[Any], T]", None)
+
+
+Maker = Callable[[str], Callable[..., Any]]
+
+
+def add_operators(to: type, forward: Maker, reflected: Maker, unary: Maker, in_place: Maker | None = None) -> None:
+    """Give a class the operators of elementwise operations, save those that it has; each is made for a ufunc's name."""
+    for name, op in UFUNCS.items():
+        made = {"": forward if op.sign else unary}
+        if op.sign and not op.compares:
+            made |= {"r": reflected} | ({"i": in_place} if in_place is not None else {})
+        for prefix, make in made.items():
+            dunder = f"__{prefix}{op.dunder}__"
+            if op.dunder and dunder not in vars(to):
+                method = make(name)
+                method.__name__ = dunder
+                setattr(to, dunder, method)

@@ -40,7 +40,7 @@ from jmars.tensor.buffers import (
 )
 from jmars.tensor.engine import can_compute, current_engine, get_engine
 from jmars.tensor.from_array import Composite, FromArray, check_size, is_own, plain_array, supports_arithmetic
-from jmars.tensor.methods import TensorMethods
+from jmars.tensor.methods import Operators, TensorMethods, add_operators
 from jmars.tensor.operand import SourceLine, Splits, TensorData, cast_dtype, check_dtype, new_data
 from jmars.tensor.protocols import FUNCTIONS, call, call_override, calls_method, find, reference_to, unsupported
 from jmars.tensor.small_parts import (
@@ -153,32 +153,17 @@ def _equality(name: str) -> Callable[[Any, Any], Any]:
     return method
 
 
-class TensorOperators:
+class TensorOperators(Operators["Tensor"]):
     """What `Tensor` inherits; its attributes are those of `Tensor`."""
 
     __slots__ = ()
 
-    __add__, __radd__, __iadd__ = _forward("add"), _reflected("add"), _in_place("add")
-    __sub__, __rsub__, __isub__ = _forward("subtract"), _reflected("subtract"), _in_place("subtract")
-    __mul__, __rmul__, __imul__ = _repeating(_forward), _repeating(_reflected), _in_place("multiply")
-    __truediv__, __rtruediv__, __itruediv__ = _forward("divide"), _reflected("divide"), _in_place("divide")
-    __floordiv__, __rfloordiv__ = _forward("floor_divide"), _reflected("floor_divide")
-    __ifloordiv__ = _in_place("floor_divide")
-    __mod__, __rmod__, __imod__ = _forward("remainder"), _reflected("remainder"), _in_place("remainder")
+    __mul__, __rmul__ = _repeating(_forward), _repeating(_reflected)
     __divmod__: Callable[[Any, Any], Any]
     __rdivmod__: Callable[[Any, Any], Any]
     __divmod__, __rdivmod__ = _forward("divmod"), _reflected("divmod")
     __pow__, __rpow__, __ipow__ = _forward("method.pow"), _reflected("method.pow"), _in_place("method.pow")
     __matmul__, __rmatmul__, __imatmul__ = _forward("matmul"), _reflected("matmul"), _in_place("matmul")
-    __and__, __rand__, __iand__ = _forward("bitwise_and"), _reflected("bitwise_and"), _in_place("bitwise_and")
-    __or__, __ror__, __ior__ = _forward("bitwise_or"), _reflected("bitwise_or"), _in_place("bitwise_or")
-    __xor__, __rxor__, __ixor__ = _forward("bitwise_xor"), _reflected("bitwise_xor"), _in_place("bitwise_xor")
-    __lshift__, __rlshift__, __ilshift__ = _forward("left_shift"), _reflected("left_shift"), _in_place("left_shift")
-    __rshift__, __rrshift__, __irshift__ = _forward("right_shift"), _reflected("right_shift"), _in_place("right_shift")
-    __lt__, __le__ = _forward("less"), _forward("less_equal")
-    __gt__, __ge__ = _forward("greater"), _forward("greater_equal")
-    __neg__, __pos__ = _unary("negative"), _unary("positive")
-    __abs__, __invert__ = _unary("absolute"), _unary("invert")
     __eq__, __ne__ = _equality("equal"), _equality("not_equal")
 
     def __round__(self: Any, digits: SupportsIndex | None = None) -> Any:
@@ -188,6 +173,9 @@ class TensorOperators:
 
     def __trunc__(self: Any) -> Any:
         return math.trunc(self.fetch()[()])
+
+
+add_operators(TensorOperators, _forward, _reflected, _unary, _in_place)
 
 
 def _is_operand(value: Any) -> bool:

@@ -14,7 +14,6 @@ Source: the Python array API standard, `__array_namespace__`.
 from __future__ import annotations
 
 import math
-import operator
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import get_engine
 from jmars.tensor.from_array import DuckArrayError, is_duck_array
+from jmars.tensor.methods import Operators, add_operators
 from jmars.tensor.operand import Operand, Origin, Splits, TensorData, TensorMeta, Unknown, new_data
 from jmars.tensor.ops.map_blocks import pickled, unpickled
 from jmars.tensor.spawn import BYTES, packed, unpacked
@@ -70,14 +70,12 @@ def function_named(name: str) -> Callable[..., Any]:
     )
 
 
-def _operator(function: Callable[..., Any], name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    def forward(self: DuckTensor, other: Any) -> Any:
-        return FUNCTIONS["elementwise"](name, function, self, other)
+def _forward(name: str) -> Callable[..., Any]:
+    return lambda self, other: FUNCTIONS["elementwise"](name, facts(name).python, self, other)
 
-    def reflected(self: DuckTensor, other: Any) -> Any:
-        return FUNCTIONS["elementwise"](name, function, other, self)
 
-    return forward, reflected
+def _reflected(name: str) -> Callable[..., Any]:
+    return lambda self, other: FUNCTIONS["elementwise"](name, facts(name).python, other, self)
 
 
 def _method(name: str) -> Callable[..., Any]:
@@ -88,7 +86,7 @@ def _method(name: str) -> Callable[..., Any]:
     return method
 
 
-class DuckTensor:
+class DuckTensor(Operators[Any]):
     """A lazy array whose chunks are duck arrays; made by `mt.asarray`, `map_blocks` and functions of DuckTensors.
 
     Attributes
@@ -253,27 +251,15 @@ class DuckTensor:
     T = property(_method("transpose"))
     mT = property(_method("matrix_transpose"))
     real, imag = map(property, map(_method, ("real", "imag")))
-    __neg__, __pos__, __abs__, __invert__ = map(_method, ("negative", "positive", "abs", "bitwise_invert"))
-    __add__, __radd__ = _operator(operator.add, "add")
-    __sub__, __rsub__ = _operator(operator.sub, "subtract")
-    __mul__, __rmul__ = _operator(operator.mul, "multiply")
-    __truediv__, __rtruediv__ = _operator(operator.truediv, "divide")
-    __floordiv__, __rfloordiv__ = _operator(operator.floordiv, "floor_divide")
-    __mod__, __rmod__ = _operator(operator.mod, "remainder")
-    __pow__, __rpow__ = _operator(operator.pow, "power")
-    __and__, __rand__ = _operator(operator.and_, "bitwise_and")
-    __or__, __ror__ = _operator(operator.or_, "bitwise_or")
-    __xor__, __rxor__ = _operator(operator.xor, "bitwise_xor")
-    __lt__, __gt__ = _operator(operator.lt, "less")[0], _operator(operator.gt, "greater")[0]
-    __le__, __ge__ = _operator(operator.le, "less_equal")[0], _operator(operator.ge, "greater_equal")[0]
-    __eq__ = _operator(operator.eq, "equal")[0]
-    __ne__ = _operator(operator.ne, "not_equal")[0]
 
     def __matmul__(self, other: Any) -> Any:
         return function_named("matmul")(self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
         return function_named("matmul")(other, self)
+
+
+add_operators(DuckTensor, _forward, _reflected, _method)
 
 
 def as_duck_tensor(value: Any, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> DuckTensor | Tensor:

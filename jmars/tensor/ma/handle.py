@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import MissingNameError, UnsupportedError
-from jmars.kernels.elementwise import REDUCTIONS
+from jmars.kernels.elementwise import REDUCTIONS, facts
 from jmars.tensor.buffers import Buffer, SmallValues
 from jmars.tensor.engine import can_compute, current_engine, get_engine
 from jmars.tensor.from_array import Composite, check_size
+from jmars.tensor.methods import Operators, add_operators
 from jmars.tensor.protocols import call, find, offers, unsupported
 from jmars.tensor.small_parts import elements
 from jmars.tensor.splits import ChunkSize
@@ -36,61 +37,36 @@ def _method(name: str) -> Callable[..., Any]:
     return method
 
 
-def _binary(name: str) -> tuple[Any, Any, Any]:
-    """Make an operator, its reflected version and its in-place version."""
+def _named(name: str) -> str:
+    return "ma.comparison" if facts(name).compares else "ma.operator"
 
-    def forward(self: Any, other: Any) -> Any:
-        return call("ma.operator", name, self, other) if _is_operand(other) else NotImplemented
 
-    def reflected(self: Any, other: Any) -> Any:
-        return call("ma.operator", name, other, self) if _is_operand(other) else NotImplemented
+def _forward(name: str) -> Callable[[Any, Any], Any]:
+    return lambda self, other: call(_named(name), name, self, other) if _is_operand(other) else NotImplemented
 
-    def in_place(self: Any, other: Any) -> Any:
+
+def _reflected(name: str) -> Callable[[Any, Any], Any]:
+    return lambda self, other: call("ma.operator", name, other, self) if _is_operand(other) else NotImplemented
+
+
+def _in_place(name: str) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
         if not _is_operand(other):
             return NotImplemented
         made = call("ma.operator", name, self, other)
         return self._take(made) if self._data._place.is_array else made  # NumPy's scalars are rebound
 
-    return forward, reflected, in_place
-
-
-def _comparison(name: str) -> Callable[[Any, Any], Any]:
-    def method(self: Any, other: Any) -> Any:
-        return call("ma.comparison", name, self, other) if _is_operand(other) else NotImplemented
-
     return method
 
 
-class MaskedMethods(Composite):
+def _unary(name: str) -> Callable[[Any], Any]:
+    return lambda self: call("ma.ufunc", name, self)
+
+
+class MaskedMethods(Composite, Operators[Any]):
     """Methods of `numpy.ma.MaskedArray`, lazily. Base class of `MaskedTensor`."""
 
     __slots__ = ()
-
-    __add__, __radd__, __iadd__ = _binary("add")
-    __sub__, __rsub__, __isub__ = _binary("subtract")
-    __mul__, __rmul__, __imul__ = _binary("multiply")
-    __truediv__, __rtruediv__, __itruediv__ = _binary("divide")
-    __floordiv__, __rfloordiv__, __ifloordiv__ = _binary("floor_divide")
-    __mod__, __rmod__, __imod__ = _binary("remainder")
-    __pow__, __rpow__, __ipow__ = _binary("power")
-    __and__, __rand__, __iand__ = _binary("bitwise_and")
-    __or__, __ror__, __ior__ = _binary("bitwise_or")
-    __xor__, __rxor__, __ixor__ = _binary("bitwise_xor")
-    __lt__, __le__ = _comparison("less"), _comparison("less_equal")
-    __gt__, __ge__ = _comparison("greater"), _comparison("greater_equal")
-    __eq__, __ne__ = _comparison("equal"), _comparison("not_equal")
-
-    def __neg__(self) -> Any:
-        return call("ma.ufunc", "negative", self)
-
-    def __pos__(self) -> Any:
-        return call("ma.ufunc", "positive", self)
-
-    def __abs__(self) -> Any:
-        return call("ma.ufunc", "absolute", self)
-
-    def __invert__(self) -> Any:
-        return call("ma.ufunc", "invert", self)
 
     def __matmul__(self, other: Any) -> Any:
         raise UnsupportedError("@ of masked arrays is not in jmars; use numpy.ma.dot, which defines the result's mask")
@@ -130,6 +106,9 @@ class MaskedMethods(Composite):
     def T(self) -> Any:
         """The array with its axes reversed."""
         return call("ma.transpose", self)
+
+
+add_operators(MaskedMethods, _forward, _reflected, _unary, _in_place)
 
 
 def _is_operand(value: Any) -> bool:

@@ -84,6 +84,17 @@ def test_operators(data):
         same(x**2, a**2, 1e-6)
 
 
+def test_operators_of_bits():
+    a = np.ma.array([1, 6, 3, 12], mask=[0, 1, 0, 0])
+    for name in ("and", "or", "xor", "lshift", "rshift"):
+        for form in (f"__{name}__", f"__r{name}__"):
+            same(getattr(ma.array(a), form)(2), getattr(a, form)(2))
+    x = ma.array(a)
+    x <<= 2
+    same(x, a << 2)
+    same(~x, ~(a << 2))
+
+
 REDUCED = "sum prod mean var std min max ptp all any count argmin argmax median".split()  # noqa: SIM905
 
 
