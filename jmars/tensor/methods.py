@@ -67,7 +67,7 @@ def _made(name: str, does: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         return FUNCTIONS[name](self, *args, **kwargs)
 
-    method.__name__, method.__qualname__, method.__doc__ = name, f"Tensor.{name}", does
+    method.__name__, method.__qualname__, method.__doc__ = name, f"MadeMethods.{name}", does
     method.__wrapped__ = getattr(np, name)  # type: ignore[attr-defined]  # whose parameters `help` shows
     return method
 
