@@ -19,4 +19,5 @@ def test_pages_and_docstrings_build_without_a_warning(tmp_path: Path) -> None:
     command += ["-b", "html", "-d", str(tmp_path / "doctrees"), str(ROOT / "docs"), str(html)]
     answer = subprocess.run(command, capture_output=True, text=True, timeout=800, cwd=ROOT)
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert 'id="jmars.tensor.Tensor.rechunk"' in (html / "reference" / "api" / "tensor.html").read_text()
+    for page, name in (("tensor", "Tensor.rechunk"), ("plan", "choose"), ("flow", "GraphBuilder")):
+        assert f'id="jmars.{page}.{name}"' in (html / "reference" / "api" / f"{page}.html").read_text()

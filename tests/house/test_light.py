@@ -9,6 +9,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
@@ -109,3 +110,10 @@ def test_a_cluster_of_one_host_loads_no_hosts_engines_or_gpus() -> None:
         assert own in loaded, process[-2000:]
         extra = [name for name in loaded if SEVERAL_HOSTS.match(name) or GPUS.match(name)]
         assert not extra + [name for name in loaded if name.split(".")[0] in LIBRARIES]
+
+
+@pytest.mark.parametrize("package", ["jmars", "jmars.flow", "jmars.plan", "jmars.tensor"])
+def test_names_imported_on_first_use_are_listed_by_dir(package: str) -> None:
+    """Completion and the pages of the reference ask `dir`."""
+    module = import_module(package)
+    assert set(module.__all__) <= set(dir(module))
