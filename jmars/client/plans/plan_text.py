@@ -9,12 +9,13 @@ Source: docs/explanation/seeds.md, "Graph thoughts".
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
 import numpy as np
+from msgspec import Meta, Struct
 
 from jmars.errors import GraphError
 from jmars.graph import Dag
@@ -171,15 +172,47 @@ def _some(parts: list[str], between: str) -> str:
 
 
 FORMAT = "jmars-plan-1"
-_DEVICES = {"any": ANY, "cpu": CPU, "gpu": GPU}
+_Device = Literal["any", "cpu", "gpu"]
+_DEVICES: dict[_Device, int] = {"any": ANY, "cpu": CPU, "gpu": GPU}
 _NAMES = {number: name for name, number in _DEVICES.items()}
-_TASK = {"name": "", "seconds": 0.0, "bytes": 0, "scratch": 0, "inputs": [], "kept": False, "held": False,
-         "device": "any", "machine": None}  # fmt: skip
-_MACHINE = {"workers": 1, "speed": 1.0, "memory": None, "device": "cpu", "disk": 1e9}
+_Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+_Number = Annotated[float, Meta(ge=0, lt=1e19)]
+
+
+class _Task(Struct, omit_defaults=True, forbid_unknown_fields=True):
+    name: str = ""
+    seconds: _Number = 0.0
+    bytes: _Count = 0
+    scratch: _Count = 0
+    inputs: list[_Count] = []
+    kept: bool = False
+    held: bool = False
+    device: _Device = "any"
+    machine: _Count | None = None
+
+
+class _Machine(Struct, omit_defaults=True, forbid_unknown_fields=True):
+    workers: _Count = 1
+    speed: _Number = 1.0
+    memory: _Count | None = None
+    device: _Device = "cpu"
+    disk: _Number = 1e9
+
+
+class _Links(Struct, frozen=True, forbid_unknown_fields=True):
+    latency: _Number = 5e-4
+    bandwidth: _Number | list[list[_Number]] = 1.25e9  # a list for each machine: to each machine
+
+
+class _Plan(Struct):
+    format: Literal["jmars-plan-1"]
+    tasks: list[_Task]
+    machines: list[_Machine]
+    links: _Links = _Links()
 
 
 def as_json(graph: PlanGraph, workers: Workers, names: Sequence[str], held: Sequence[bool]) -> str:
-    """Writes tasks and machines as JSON text, a line each; default values are left out.
+    """Writes tasks and machines as JSON text, a line each; names and whole numbers that are the default are left out.
 
     Parameters
     ----------
@@ -199,47 +232,36 @@ def as_json(graph: PlanGraph, workers: Workers, names: Sequence[str], held: Sequ
       {"name": "load", "seconds": 1.0, "bytes": 8},
       {"name": "sum", "seconds": 0.5, "bytes": 8, "inputs": [0], "kept": true}],
      "machines": [
-      {}],
+      {"speed": 1.0, "disk": 1000000000.0}],
      "links": {"latency": 0.0005, "bandwidth": 1250000000.0}}
     """
     inputs = [graph.dag.pred_idx[a:b].tolist() for a, b in pairwise(graph.dag.pred_ptr.tolist())]
+    columns = graph.cost, graph.nbytes, graph.work, graph.result, graph.device, graph.pin
     tasks = [
-        {
-            "name": names[i],
-            "seconds": float(graph.cost[i]),
-            "bytes": int(graph.nbytes[i]),
-            "scratch": int(graph.work[i]),
-            "inputs": inputs[i],
-            "kept": bool(graph.result[i]),
-            "held": bool(held[i]),
-            "device": _NAMES[int(graph.device[i])],
-            "machine": int(graph.pin[i]) if graph.pin[i] >= 0 else None,
-        }
-        for i in range(graph.n)
+        _Task(names[i], cost, nbytes, work, inputs[i], result, bool(held[i]), _NAMES[device], pin if pin >= 0 else None)
+        for i, (cost, nbytes, work, result, device, pin) in enumerate(zip(*(column.tolist() for column in columns)))
     ]
+    rows = workers.cores, workers.speed, workers.memory, workers.device, workers.disk
     machines = [
-        {
-            "workers": int(workers.cores[w]),
-            "speed": float(workers.speed[w]),
-            "memory": int(workers.memory[w]) if workers.memory[w] != UNLIMITED else None,
-            "device": _NAMES[int(workers.device[w])],
-            "disk": float(workers.disk[w]),
-        }
-        for w in range(len(workers))
+        _Machine(cores, speed, memory if memory != UNLIMITED else None, _NAMES[device], disk)
+        for cores, speed, memory, device, disk in zip(*(column.tolist() for column in rows))
     ]
     apart = workers.bandwidth[~np.eye(len(workers), dtype=bool)]
     alike = not len(apart) or bool((apart == apart[0]).all())
     bandwidth: Any = float(workers.bandwidth.flat[0] if not len(apart) else apart[0])
-    links = {"latency": workers.latency, "bandwidth": bandwidth if alike else workers.bandwidth.tolist()}
+    links = _Links(workers.latency, bandwidth if alike else workers.bandwidth.tolist())
 
-    def lines(rows: Sequence[Mapping[str, Any]], usual: Mapping[str, Any]) -> str:
-        short = [{key: value for key, value in row.items() if value != usual[key]} for row in rows]
-        return ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in short)
+    def lines(rows: Sequence[Struct]) -> str:
+        return ",\n  ".join(map(_line, rows))
 
     return (
-        f'{{"format": "{FORMAT}",\n "tasks": [\n  {lines(tasks, _TASK)}],\n'
-        f' "machines": [\n  {lines(machines, _MACHINE)}],\n "links": {json.dumps(links)}}}'
+        f'{{"format": "{FORMAT}",\n "tasks": [\n  {lines(tasks)}],\n'
+        f' "machines": [\n  {lines(machines)}],\n "links": {_line(links)}}}'
     )
+
+
+def _line(row: Struct) -> str:
+    return msgspec.json.format(msgspec.json.encode(row), indent=0).decode()
 
 
 def read_json(text: str | bytes) -> tuple[PlanGraph, Workers, list[str], list[bool]]:
@@ -248,80 +270,34 @@ def read_json(text: str | bytes) -> tuple[PlanGraph, Workers, list[str], list[bo
     Raises
     ------
     GraphError
-        If the text has another form: the message names the entry.
+        If the text has another form: the message names the place.
     """
     try:
-        data = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise GraphError(f"this is not JSON ({error}); give the text of PlannedRun.to_json()") from None
-    if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise GraphError(f'this is not a plan: it must be an object with "format": "{FORMAT}"')
-    tasks = _rows(data, "tasks", _TASK)
-    machines = _rows(data, "machines", _MACHINE)
-    edges = [(_number(i, f"an input of task {k}"), k) for k, task in enumerate(tasks) for i in task["inputs"]]
+        plan = msgspec.json.decode(text, type=_Plan)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise GraphError(f"this is no plan ({error}); give the text of PlannedRun.to_json()") from None
+    tasks, machines, bandwidth, n = plan.tasks, plan.machines, plan.links.bandwidth, len(plan.machines)
+    if isinstance(bandwidth, list) and [len(row) for row in bandwidth] != [n] * n:
+        raise GraphError(f'"bandwidth" must be a number, or {n} lists of {n} numbers: from machine, to machine')
     workers = Workers.build(
-        len(machines),
-        cores=[int(_number(one["workers"], f"workers of machine {k}")) for k, one in enumerate(machines)],
-        speed=[_number(one["speed"], f"speed of machine {k}") for k, one in enumerate(machines)],
-        memory=[
-            UNLIMITED if one["memory"] is None else int(_number(one["memory"], f"memory of machine {k}"))
-            for k, one in enumerate(machines)
-        ],
-        device=[_device(one["device"], f"machine {k}") for k, one in enumerate(machines)],
-        disk=[_number(one["disk"], f"disk of machine {k}") for k, one in enumerate(machines)],
-        **_links(data.get("links", {}), len(machines)),
+        n,
+        cores=[one.workers for one in machines],
+        speed=[one.speed for one in machines],
+        memory=[UNLIMITED if one.memory is None else one.memory for one in machines],
+        device=[_DEVICES[one.device] for one in machines],
+        disk=[one.disk for one in machines],
+        latency=plan.links.latency,
+        bandwidth=bandwidth,
     )
-    kept = [bool(task["kept"]) for task in tasks]
+    kept = [task.kept for task in tasks]
+    edges = [(i, k) for k, task in enumerate(tasks) for i in task.inputs]
     graph = PlanGraph.build(
-        Dag.from_edges(len(tasks), [int(a) for a, _ in edges], [b for _, b in edges]),
-        [_number(task["seconds"], f"seconds of task {k}") for k, task in enumerate(tasks)],
-        [int(_number(task["bytes"], f"bytes of task {k}")) for k, task in enumerate(tasks)],
-        work=[int(_number(task["scratch"], f"scratch of task {k}")) for k, task in enumerate(tasks)],
+        Dag.from_edges(len(tasks), [a for a, _ in edges], [b for _, b in edges]),
+        [task.seconds for task in tasks],
+        [task.bytes for task in tasks],
+        work=[task.scratch for task in tasks],
         result=kept if any(kept) else None,
-        device=[_device(task["device"], f"task {k}") for k, task in enumerate(tasks)],
-        pin=[
-            -1 if task["machine"] is None else int(_number(task["machine"], f"machine of task {k}"))
-            for k, task in enumerate(tasks)
-        ],
+        device=[_DEVICES[task.device] for task in tasks],
+        pin=[-1 if task.machine is None else task.machine for task in tasks],
     )
-    return graph, workers, [str(task["name"])[:200] for task in tasks], [bool(task["held"]) for task in tasks]
-
-
-def _rows(data: Mapping[str, Any], what: str, usual: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Reads the entries of a list and adds default values."""
-    found = data.get(what)
-    if not isinstance(found, list):
-        raise GraphError(f'"{what}" must be a list of objects')
-    rows = []
-    for k, row in enumerate(found):
-        if not isinstance(row, dict) or set(row) - set(usual) or not isinstance(row.get("inputs", []), list):
-            odd = ", ".join(sorted(map(str, set(row) - set(usual)))) if isinstance(row, dict) else repr(row)[:40]
-            raise GraphError(f'entry {k} of "{what}" has {odd}; it may have {", ".join(usual)}')
-        rows.append({**usual, **row})
-    return rows
-
-
-def _links(links: Any, n: int) -> dict[str, Any]:
-    """Latency and bandwidth as arguments of `Workers.build`."""
-    if not isinstance(links, dict):
-        raise GraphError('"links" must be an object with "latency" and "bandwidth"')
-    bandwidth = links.get("bandwidth", 1.25e9)
-    if isinstance(bandwidth, list):
-        if len(bandwidth) != n or any(not isinstance(row, list) or len(row) != n for row in bandwidth):
-            raise GraphError(f'"bandwidth" must be a number, or {n} lists of {n} numbers: from machine, to machine')
-        rows = [[_number(value, "a bandwidth") for value in row] for row in bandwidth]
-        return {"latency": _number(links.get("latency", 5e-4), "latency"), "bandwidth": rows}
-    number = _number(bandwidth, "bandwidth")
-    return {"latency": _number(links.get("latency", 5e-4), "latency"), "bandwidth": number}
-
-
-def _number(value: Any, what: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e19:
-        raise GraphError(f"{what} is {value!r}; give a number of 0 or more")
-    return float(value)
-
-
-def _device(value: Any, what: str) -> int:
-    if value not in _DEVICES:
-        raise GraphError(f"device of {what} is {value!r}; choose one of {', '.join(_DEVICES)}")
-    return _DEVICES[value]
+    return graph, workers, [task.name[:200] for task in tasks], [task.held for task in tasks]
