@@ -13,10 +13,12 @@ import platform
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Self
 
+import msgspec
 import threadpoolctl
+from msgspec import Struct
 from numpy._core import _multiarray_umath as numpy_core  # type: ignore[attr-defined]
 
 from jmars.errors import ClusterStartError
@@ -40,8 +42,7 @@ _MUST_AGREE = {
 }
 
 
-@dataclass(frozen=True)
-class HostFacts:
+class HostFacts(Struct, frozen=True):
     """Facts of one host, as texts and tuples of texts.
 
     Attributes
@@ -84,7 +85,7 @@ class HostFacts:
 
     def to_wire(self) -> dict[str, Any]:
         """The facts as a dict that JSON and msgpack can write."""
-        return asdict(self)
+        return msgspec.structs.asdict(self)
 
     @classmethod
     def of_wire(cls, told: Mapping[str, Any]) -> Self:
@@ -96,12 +97,11 @@ class HostFacts:
             If a fact is missing or has another type: the sender has another version of jmars.
         """
         try:
-            told_fields = {one.name: _checked(told[one.name], str(one.type)) for one in fields(cls)}
-        except (KeyError, TypeError) as error:
+            return msgspec.convert(told, cls)
+        except msgspec.ValidationError as error:
             raise ClusterStartError(
                 f"a host told no usable facts of itself ({error}); {_MUST_AGREE['jmars']}"
             ) from error
-        return cls(**told_fields)
 
 
 @dataclass(frozen=True)
@@ -253,11 +253,3 @@ def _without_fused(facts: Mapping[str, HostFacts]) -> Iterator[tuple[str, str, l
             tunable = f"glibc.cpu.hwcaps={switched_off}"
             if tunable not in host.tunables:
                 yield name, f"{host.tunables}:{tunable}".lstrip(":"), beyond
-
-
-def _checked(value: Any, kind: str) -> Any:
-    if kind == "str" and isinstance(value, str):
-        return value
-    if kind != "str" and isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
-        return tuple(value)
-    raise TypeError(f"{value!r} is no {kind}")

@@ -6,9 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from jmars.deploy.host_facts import HostFacts, check_versions, own_facts, same_bits
 from jmars.errors import ClusterStartError

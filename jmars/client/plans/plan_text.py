@@ -9,6 +9,7 @@ Source: docs/explanation/seeds.md, "Graph thoughts".
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -261,7 +262,7 @@ def as_json(graph: PlanGraph, workers: Workers, names: Sequence[str], held: Sequ
 
 
 def _line(row: Struct) -> str:
-    return msgspec.json.format(msgspec.json.encode(row), indent=0).decode()
+    return json.dumps(msgspec.to_builtins(row), ensure_ascii=False)
 
 
 def read_json(text: str | bytes) -> tuple[PlanGraph, Workers, list[str], list[bool]]:
@@ -273,8 +274,8 @@ def read_json(text: str | bytes) -> tuple[PlanGraph, Workers, list[str], list[bo
         If the text has another form: the message names the place.
     """
     try:
-        plan = msgspec.json.decode(text, type=_Plan)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        plan = msgspec.convert(json.loads(text), _Plan)
+    except (ValueError, RecursionError, msgspec.ValidationError) as error:
         raise GraphError(f"this is no plan ({error}); give the text of PlannedRun.to_json()") from None
     tasks, machines, bandwidth, n = plan.tasks, plan.machines, plan.links.bandwidth, len(plan.machines)
     if isinstance(bandwidth, list) and [len(row) for row in bandwidth] != [n] * n:

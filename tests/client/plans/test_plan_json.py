@@ -10,6 +10,8 @@ import jmars.tensor as mt
 from jmars.client.plans import PlannedRun, plan_for
 from jmars.client.plans.plan_text import FORMAT, as_json, read_json
 from jmars.errors import GraphError
+from jmars.graph import Dag
+from jmars.plan import PlanGraph, Workers
 from tests.plan.examples import clusters, graphs
 
 HAND = """{"format": "jmars-plan-1",
@@ -59,6 +61,11 @@ def test_somebody_may_write_it_by_hand():
     assert PlannedRun.from_json(json.dumps(dearer)).makespan == pytest.approx(plan.makespan + 2)
 
 
+def test_names_may_be_any_text():
+    pair = PlanGraph.build(Dag.from_edges(1, [], []), cost=[1.0])
+    assert read_json(as_json(pair, Workers.build(1), ["\ud800 ü"], [False]))[2] == ["\ud800 ü"]
+
+
 def test_what_is_held_stays_held():
     data = json.loads(HAND)
     data["tasks"][0]["held"] = True
@@ -68,7 +75,7 @@ def test_what_is_held_stays_held():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", r"no plan \(Input data was truncated\); give the text of PlannedRun"),
+        ("", r"no plan \(Expecting value.*\); give the text of PlannedRun"),
         (b"\xff", "no plan"),
         ("[" * 100_000, "no plan"),
         ('{"tasks": ' + "[" * 100_000, "no plan"),
