@@ -15,11 +15,13 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec import Struct, field, to_builtins
+from msgspec.structs import replace
 
 from jmars.errors import StorageError
 from jmars.model.status import TERMINAL, JobState
@@ -31,8 +33,7 @@ EMPTY = 50  # graphs of a session that have ended and have no results left
 Lengths = tuple[tuple[int, ...], ...]
 
 
-@dataclass
-class UploadedArray:
+class UploadedArray(Struct):
     """An array that a client uploaded.
 
     Attributes
@@ -53,8 +54,7 @@ class UploadedArray:
         return {"name": name} | shown(self.dtype, self.chunks[::-1] if self.fortran else self.chunks)
 
 
-@dataclass
-class GraphResult:
+class GraphResult(Struct):
     """A result of a graph.
 
     Attributes
@@ -77,8 +77,7 @@ class GraphResult:
         return shown(self.dtype, self.chunks)
 
 
-@dataclass
-class SubmittedGraph:
+class SubmittedGraph(Struct):
     """A submitted graph: a job of the cluster.
 
     Attributes
@@ -92,7 +91,7 @@ class SubmittedGraph:
     id: str
     name: str
     results: dict[str, GraphResult]
-    temporary: list[str] = field(default_factory=list)
+    temporary: list[str] = []
     submitted: float = field(default_factory=time.time)
     state: str = str(JobState.PREPARING)
     error: dict[str, Any] | None = None
@@ -107,15 +106,14 @@ class SubmittedGraph:
         return [*self.temporary, *(one.key for one in self.results.values() if not one.borrowed)]
 
 
-@dataclass
-class WebSession:
+class WebSession(Struct):
     """The arrays and graphs of a client program."""
 
     id: str
     name: str
     created: float
-    arrays: dict[str, UploadedArray] = field(default_factory=dict)
-    graphs: dict[str, SubmittedGraph] = field(default_factory=dict)
+    arrays: dict[str, UploadedArray] = {}
+    graphs: dict[str, SubmittedGraph] = {}
 
     def described(self) -> dict[str, Any]:
         """The session as JSON."""
@@ -175,11 +173,11 @@ class SessionStore:
         self.known: dict[str, WebSession] = {}
         for session, kind, name, body in self._file.rows():
             if kind == "session":
-                self.known[session] = WebSession(**body)
+                self.known[session] = msgspec.convert(body, WebSession)
             elif kind == "array":
-                self.known[session].arrays[name] = UploadedArray(**body | {"chunks": _lengths(body["chunks"])})
+                self.known[session].arrays[name] = msgspec.convert(body, UploadedArray)
             else:
-                self.known[session].graphs[name] = _graph(body)
+                self.known[session].graphs[name] = msgspec.convert(body, SubmittedGraph)
 
     def create(self, name: str) -> WebSession:
         """Opens a session."""
@@ -221,7 +219,7 @@ class SessionStore:
     # -- changes of file and memory together: if the write fails, neither changes
     def add_array(self, session: WebSession, name: str, array: UploadedArray) -> None:
         """Records a stored array."""
-        self._file.put(session.id, "array", name, asdict(array))
+        self._file.put(session.id, "array", name, to_builtins(array))
         session.arrays[name] = array
 
     def remove_array(self, session: WebSession, name: str) -> None:
@@ -234,7 +232,7 @@ class SessionStore:
     ) -> None:
         """Records a submitted graph, made from `source`; the graph takes over the arrays `consumed`."""
         with self._file.transaction():
-            self._file.put(session.id, "graph", graph.id, asdict(graph), source)
+            self._file.put(session.id, "graph", graph.id, to_builtins(graph), source)
             for name in consumed:
                 self._file.drop(session.id, "array", name)
         session.graphs[graph.id] = graph
@@ -265,7 +263,7 @@ class SessionStore:
         if graph is None:
             self._file.drop(session.id, "graph", name)
         elif session.id in self.known:  # else the session was closed meanwhile
-            self._file.put(session.id, "graph", name, asdict(graph))
+            self._file.put(session.id, "graph", name, to_builtins(graph))
 
 
 def new_file(path: Path, text: str) -> None:
@@ -282,15 +280,6 @@ def shown(dtype: Any, chunks: Sequence[Sequence[int]] | None) -> dict[str, Any]:
     shape = None if chunks is None else [sum(axis) for axis in chunks]
     size = None if shape is None else int(np.prod(shape, dtype=object)) * dtype_of(dtype).itemsize
     return {"shape": shape, "dtype": dtype, "nbytes": size, "chunks": chunks}
-
-
-def _graph(given: dict[str, Any]) -> SubmittedGraph:
-    results = {name: GraphResult(**one | {"chunks": _lengths(one["chunks"])}) for name, one in given["results"].items()}
-    return SubmittedGraph(**given | {"results": results})
-
-
-def _lengths(chunks: Any) -> Any:
-    return None if chunks is None else tuple(map(tuple, chunks))
 
 
 _TABLES = """

@@ -62,7 +62,7 @@ def test_somebody_may_write_it_by_hand():
 
 
 def test_names_may_be_any_text():
-    pair = PlanGraph.build(Dag.from_edges(1, [], []), cost=[1.0])
+    pair = PlanGraph.build(Dag.from_edges(1, [], []), cost=[1.0], nbytes=8)
     assert read_json(as_json(pair, Workers.build(1), ["\ud800 ü"], [False]))[2] == ["\ud800 ü"]
 
 
