@@ -35,9 +35,10 @@ from jmars.units import format_bytes
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True)
-class ChunkType:
+class ChunkType(Struct, frozen=True):
     """Shape and dtype of a chunk; a length of -1 is known only when the chunk is there.
+
+    Unpickling calls the constructor, so a process that opens a program refuses pointers, too.
 
     Examples
     --------
