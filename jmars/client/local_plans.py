@@ -20,8 +20,9 @@ from jmars.tensor.tensor_graph import LinkedGraph, TensorGraph
 
 MOST_OPERANDS = 1000
 MEMORY = 2**26  # bytes of all chunks of a run
-STEEP = {"convolve", "correlate"}  # multiply each element with each; decompositions run as functions of users do
+STEEP = {"convolve", "correlate"}  # multiply each element with each
 PRODUCT = 1e-9  # seconds of a product
+DECOMPOSED = 25  # products for an element of a matrix and its shorter axis: more than an SVD takes
 PLANS_SHARE = 8  # of the memory for chunks: the part that they may take
 
 
@@ -115,7 +116,7 @@ def local_plan(linked: LinkedGraph, settings: Mapping[str, Any], capacity: int) 
         return None
     computed = np.flatnonzero(after.program >= 0)
     counts = np.bincount(after.program[computed], minlength=len(after.programs)).tolist()
-    if any(program.runs_user_code for program in after.programs):
+    if any(_runs_users_code(program) for program in after.programs):
         return None
     memory = int(after.nbytes[computed].sum()) + int(after.work.max(initial=0))
     predicted = sum(n * _seconds(program) for n, program in zip(counts, after.programs, strict=True))
@@ -138,10 +139,20 @@ def _seconds(program: Program) -> float:
     found = prior(program, signature(program).size)
     if not STEEP.isdisjoint(program.name.split("+")):
         found += PRODUCT * math.prod(one.size for one in program.inputs)
+    types = [*program.inputs, *(step.output for step in program.steps)]
+    for step in program.steps:
+        if isinstance(step, Call) and step.is_library:  # which may be a decomposition
+            matrices = [types[slot] for slot in step.inputs if len(types[slot].shape) > 1]
+            found += DECOMPOSED * PRODUCT * sum(one.size * min(one.shape[-2:]) for one in matrices)
     if any(getattr(getattr(step, "function", None), "__name__", "") == "sum_products" for step in program.steps):
         blas = len(program.inputs) <= 2 and all(one.dtype.char in "fdFD" for one in program.inputs)
         found += 0.0 if blas else PRODUCT * signature(program).size / 8
     return found
+
+
+def _runs_users_code(program: Program) -> bool:
+    """Whether a program runs a function that is not NumPy's or one of jmars."""
+    return any(isinstance(step, Call) and step.runs_user_code and not step.is_library for step in program.steps)
 
 
 def _calls_none(program: Program) -> bool:

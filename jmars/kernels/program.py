@@ -177,6 +177,7 @@ class Call(Struct, frozen=True):
     cost: float = 0.0  # seconds that the user expects; 0 if not given
     alone: bool = False  # never fused, so that the user finds the operand by its name
     runs_user_code: bool = False  # runs a user's function: any memory, side effects
+    is_library: bool = False  # the function that it runs is one of NumPy or jmars: no side effects, foreseeable time
     retries: int = -1  # retries of a call that raised; -1: the setting's number
     gathers: bool = False  # reads only a part of each input: see `Program.gathers`
     holds: tuple[int, ...] = ()  # positions in `inputs` of small values that may be computed in the same operand

@@ -175,6 +175,19 @@ def test_functions_of_the_user_run_on_workers(cluster):
     assert os.getpid() not in pid
 
 
+def test_functions_of_numpy_with_blocks_run_here(cluster):
+    x = mt.random.default_rng(0).random((600, 4), chunk_size=(600, 4)).execute()
+    lines = x[:50]
+    assert here(cluster, mt.median(lines[:, 0])) == np.median(lines.fetch()[:, 0])
+    assert here(cluster, mt.sort(lines, axis=0)).tolist() == np.sort(lines.fetch(), axis=0).tolist()
+    assert here(cluster, mt.linalg.svdvals(lines)).tolist() == np.linalg.svdvals(lines.fetch()).tolist()
+    assert mt.linalg.inv(x[:4] * 0).shape == (4, 4)
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        mt.linalg.inv(x[:4] * 0).fetch()
+    there(cluster, mt.linalg.svdvals(mt.ones((700, 700))))  # takes long
+    there(cluster, mt.frompyfunc(max, 2, 1)(x[:5], 0.5).astype(float))  # a function of the user
+
+
 def test_an_error_is_that_of_the_cluster_with_the_users_line(cluster):
     with pytest.raises(np.linalg.LinAlgError) as caught:
         np.linalg.inv(mt.zeros((3, 3))).fetch()

@@ -19,10 +19,11 @@ import inspect
 import io
 import itertools
 import pickle
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from inspect import getattr_static
 from itertools import islice
@@ -69,6 +70,7 @@ __all__ = [
     "map_along",
     "map_blocks",
     "pickled",
+    "runs_library",
     "single_chunk_along",
     "unpickled",
 ]
@@ -149,9 +151,22 @@ def map_blocks(
     splits = grid if chunks is None else _user_splits(chunks, grid)
     unique = tuple(dict.fromkeys(inputs))
     which = tuple(unique.index(data) for data in inputs)
-    op = MapBlocks(label, blob, which, grid, with_block_id, inputs=unique)
+    op = MapBlocks(label, blob, which, grid, with_block_id, runs_library(function, kwargs), inputs=unique)
     with annotate(gpu=None if device is None else device == "gpu"):
         return Tensor(new_data(op, tuple(map(axis_length, splits)), kind, splits))
+
+
+def runs_library(function: Any, kwargs: Mapping[str, Any]) -> bool:
+    """Whether a call runs functions of NumPy and jmars only."""
+    return all(_is_library(one) for one in (function, *kwargs.values()) if callable(one))
+
+
+def _is_library(function: Any) -> bool:
+    """Whether a function is NumPy's or one of jmars, which its module has by its name."""
+    if isinstance(function, np.ufunc):
+        return getattr(np, function.__name__, None) is function
+    module, name = getattr(function, "__module__", None) or "", getattr(function, "__qualname__", "")
+    return module.split(".")[0] in ("numpy", "jmars") and getattr(sys.modules.get(module), name, None) is function
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,6 +178,7 @@ class MapBlocks(Operand):
     which: tuple[int, ...]  # index into `inputs` for each block
     grid: Splits
     with_block_id: bool
+    is_library: bool  # runs functions of NumPy and jmars only
     name: ClassVar[str] = "map_blocks"
     reads_all: ClassVar[bool] = True
 
@@ -186,9 +202,8 @@ class MapBlocks(Operand):
             out = chunk_type([n for _, n in kinds[k]], output.dtype)
             work = out.nbytes + sum(chunk.nbytes for chunk in types)  # result and temporaries
             slots = tuple(range(len(types)))
-            return single(
-                self.function, types, Call(call_user, params, slots, out, self.with_block_id, work, runs_user_code=True)
-            )
+            call = Call(call_user, params, slots, out, self.with_block_id, work, runs_user_code=True)
+            return single(self.function, types, replace(call, is_library=self.is_library))
 
         rows = np.stack([np.broadcast_to(g.ids, shape).reshape(-1) for g in factors], axis=1)
         args = [(place,) for place in itertools.product(*map(range, shape))] if self.with_block_id else None
