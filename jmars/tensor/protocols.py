@@ -23,7 +23,7 @@ import operator
 import pickle
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pickle import whichmodule  # type: ignore[attr-defined]
 from types import BuiltinFunctionType, FrameType
@@ -96,12 +96,23 @@ def offers(*names: str) -> Callable[[F], F]:
         theirs = _OF_OBJECTS.get(names[0], known[0] if known and not names[0].startswith("random.") else None)
         alone = _hooked(names[0], function, theirs)
         offered = next((_hooked(names[0], function, theirs, one) for one in known if is_overridable(one)), alone)
+        for one in (offered, alone):
+            _name_as(one, names[0], known)
         FUNCTIONS.update(dict.fromkeys(names, offered))
         for numpys in known:  # np.ma.expand_dims is np.expand_dims: the first registration counts
             _BY_NUMPY.setdefault(numpys, (offered, alone))
         return function
 
     return register
+
+
+def _name_as(offered: Any, name: str, known: Sequence[Any]) -> None:
+    """Give a function NumPy's `__name__`, and the place where pickle finds it."""
+    if known and not isinstance(offered, Ufunc):
+        function = getattr(offered, "__func__", offered)
+        function.__name__ = getattr(known[0], "__name__", function.__name__)
+        for one in {offered, function}:
+            one.__module__, one.__qualname__ = "jmars.tensor", name
 
 
 def _named(name: str) -> Any:
@@ -235,7 +246,14 @@ def _hooked(name: str, function: Callable[..., Any], theirs: Any, numpys: Any = 
     if isinstance(theirs, np.ufunc):
         return Ufunc(offered, theirs, small is not None)
     # NumPy's functions in C are no methods of a class in which they are attributes
-    return staticmethod(offered) if isinstance(theirs, BuiltinFunctionType) else offered
+    return _InC(offered) if isinstance(theirs, BuiltinFunctionType) else offered
+
+
+class _InC(staticmethod):  # type: ignore[type-arg]
+    """A function of the table for one of NumPy's functions in C; pickled by its name."""
+
+    def __reduce__(self) -> str:
+        return self.__qualname__
 
 
 class Ufunc:

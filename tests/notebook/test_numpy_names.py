@@ -35,6 +35,16 @@ for call in (lambda: np.apply_along_axis(fails, 1, np.ones((2, 3))), lambda: np.
 import pickle
 x = np.arange(5)
 print(pickle.loads(pickle.dumps({"a": x, "b": x.sum()})), type(pickle.loads(pickle.dumps(x))))""",
+    "functions": """
+import copy, pickle
+functions = [np.max, np.sqrt, np.where, np.array, np.concatenate, np.linalg.norm, np.fft.rfft, np.strings.upper]
+print([(f.__name__, pickle.loads(pickle.dumps(f)) is f, copy.deepcopy(f) is f) for f in functions])""",
+    "a pool of processes": """
+import multiprocessing
+from concurrent.futures import ProcessPoolExecutor
+parts = np.array_split(np.arange(100_000), 3)
+with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork")) as pool:
+    print([list(pool.map(f, parts)) for f in (np.max, np.sum, np.sqrt)][:2])""",
     "records": """
 r = np.zeros((2, 3), dtype=[('a', int), ('b', float), ('c', 'f4', (2,))])
 r['a'] = np.arange(6).reshape(2, 3)
