@@ -46,7 +46,7 @@ from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.operand import Operand, Splits, TensorMeta, check_dtype, new_data
 from jmars.tensor.ops.chunks import add_by_class, chunk_classes, chunk_starts, rechunk
 from jmars.tensor.ops.map_blocks import pickled, unpickled
-from jmars.tensor.ops.npy import Layout, LoadNpy, create_npy, fill, from_blocks, load_at, read_header, write_file
+from jmars.tensor.ops.npy import Layout, create_npy, fill, from_blocks, load_at, loaded, read_header, write_file
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import ChunkSize, chunk_bytes, decide_splits, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -641,8 +641,7 @@ def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offs
     if np.prod(whole, dtype=object) > wanted:
         raise ValueError(f"{path} has {wanted} elements of {given} after byte {offset}, too few for shape {whole}")
     layout = Layout.contiguous(path, whole, given, offset, (status.st_size, status.st_mtime_ns), False)
-    splits = decide_splits(whole, given, chunk_size, chunks)
-    return Tensor(new_data(LoadNpy(layout, splits), whole, given, splits))
+    return loaded(layout, chunk_size, chunks)
 
 
 def _completed(shape: tuple[int, ...], count: int) -> tuple[int, ...]:

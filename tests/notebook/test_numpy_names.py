@@ -45,6 +45,17 @@ from concurrent.futures import ProcessPoolExecutor
 parts = np.array_split(np.arange(100_000), 3)
 with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("fork")) as pool:
     print([list(pool.map(f, parts)) for f in (np.max, np.sum, np.sqrt)][:2])""",
+    "files of a folder that goes": """
+import os, tempfile
+with tempfile.TemporaryDirectory() as folder:
+    path = os.path.join(folder, "x")
+    np.save(path + ".npy", np.arange(12.0).reshape(3, 4)[:, ::2])
+    np.savez(path + ".npz", y=np.arange(5), e=np.ones((0, 2)))
+    np.arange(6).tofile(path)
+    x, z = np.load(path + ".npy"), np.load(path + ".npz")
+    y, e, raw = z["y"], z["e"], np.fromfile(path, int)
+x[0] += 1
+print(x, y, e.shape, raw, raw.sum())""",
     "records": """
 r = np.zeros((2, 3), dtype=[('a', int), ('b', float), ('c', 'f4', (2,))])
 r['a'] = np.arange(6).reshape(2, 3)

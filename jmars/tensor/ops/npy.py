@@ -9,6 +9,7 @@ Source: NEP 1 (the .npy format).
 from __future__ import annotations
 
 import itertools
+import math
 import mmap
 import os
 import time
@@ -26,6 +27,7 @@ from numpy.typing import NDArray
 from jmars.errors import StorageError, UnsupportedError
 from jmars.kernels.program import Call, ChunkType, Fill, Generate, Program, single
 from jmars.tensor.atomic_file import atomic_file
+from jmars.tensor.buffers import Buffer, SmallValues
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.engine import get_engine
 from jmars.tensor.from_array import map_of
@@ -43,6 +45,7 @@ __all__ = [
     "from_blocks",
     "load",
     "load_at",
+    "loaded",
     "mapped_layout",
     "read_header",
     "save",
@@ -130,7 +133,16 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, chunk_
 
 def load_at(path: str, start: int, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
     """Loads an .npy array that begins at byte `start` of a file; see `load`."""
-    layout = _read_header(path, start)
+    return loaded(_read_header(path, start), chunk_size, chunks)
+
+
+def loaded(layout: Layout, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
+    """The array of a file: lazy, but a small one is read at once in a cell, which may remove the file afterwards."""
+    nbytes = math.prod(layout.shape) * layout.dtype.itemsize
+    if nbytes <= SmallValues.chosen and chunk_size is None and chunks is None:
+        memory = _map(layout)
+        value = np.empty(layout.shape, layout.dtype) if memory is None else layout.mapped(memory).copy("K")
+        return Tensor.at(Buffer.of(value))
     splits = decide_splits(layout.shape, layout.dtype, chunk_size, chunks)
     return Tensor(new_data(LoadNpy(layout, splits), layout.shape, layout.dtype, splits))
 
@@ -320,13 +332,16 @@ def write_file(x: Tensor, path: str, begin: Callable[[str], Layout]) -> None:
 
 def create_npy(x: Tensor, part: str) -> Layout:
     """Creates an .npy file of full length for a tensor and returns the layout."""
-    np.lib.format.open_memmap(part, "w+", x.dtype, x.shape).flush()
+    np.lib.format.open_memmap(part, "w+", x.dtype, x.shape)
     return _read_header(part)
 
 
 def fill(x: Tensor, layout: Layout) -> None:
-    """Computes a tensor and lets the workers write its chunks into a file of full length."""
+    """Computes a tensor and lets the workers write its chunks into a file of full length; writes small values here."""
     _allocate_blocks(layout.path)
+    if x.size and x._place.memory is not None:
+        write_chunk(np.empty((), bool), [x._place.memory], (layout,), (0,) * x.ndim)
+        return
     ones = tuple((1,) * len(axis) for axis in x.chunks)
     written = new_data(SaveNpy(layout, inputs=(x.data,)), tuple(map(sum, ones)), np.dtype(bool), ones)
     if x.size:
