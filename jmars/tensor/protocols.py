@@ -23,7 +23,7 @@ import operator
 import pickle
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pickle import whichmodule  # type: ignore[attr-defined]
 from types import BuiltinFunctionType, FrameType
@@ -96,23 +96,15 @@ def offers(*names: str) -> Callable[[F], F]:
         theirs = _OF_OBJECTS.get(names[0], known[0] if known and not names[0].startswith("random.") else None)
         alone = _hooked(names[0], function, theirs)
         offered = next((_hooked(names[0], function, theirs, one) for one in known if is_overridable(one)), alone)
-        for one in (offered, alone):
-            _name_as(one, names[0], known)
+        for one in {offered, getattr(offered, "__func__", offered)} if known else ():
+            one.__name__ = getattr(known[0], "__name__", names[0])
+            one.__module__, one.__qualname__ = "jmars.tensor", names[0]  # where pickle finds it
         FUNCTIONS.update(dict.fromkeys(names, offered))
         for numpys in known:  # np.ma.expand_dims is np.expand_dims: the first registration counts
             _BY_NUMPY.setdefault(numpys, (offered, alone))
         return function
 
     return register
-
-
-def _name_as(offered: Any, name: str, known: Sequence[Any]) -> None:
-    """Give a function NumPy's `__name__`, and the place where pickle finds it."""
-    if known and not isinstance(offered, Ufunc):
-        function = getattr(offered, "__func__", offered)
-        function.__name__ = getattr(known[0], "__name__", function.__name__)
-        for one in {offered, function}:
-            one.__module__, one.__qualname__ = "jmars.tensor", name
 
 
 def _named(name: str) -> Any:
@@ -253,7 +245,7 @@ class _InC(staticmethod):  # type: ignore[type-arg]
     """A function of the table for one of NumPy's functions in C; pickled by its name."""
 
     def __reduce__(self) -> str:
-        return self.__qualname__
+        return str(self.__qualname__)
 
 
 class Ufunc:
@@ -292,13 +284,8 @@ class Ufunc:
     def __repr__(self) -> str:
         return repr(self._theirs)
 
-    def __reduce__(self) -> Any:
-        return _of_table, (next(name for name, one in FUNCTIONS.items() if one is self),)
-
-
-def _of_table(name: str) -> Any:
-    importlib.import_module("jmars.tensor")  # which fills the table
-    return FUNCTIONS[name]
+    def __reduce__(self) -> str:
+        return str(self.__qualname__)
 
 
 def _of_ufunc(method: str) -> Callable[..., Any]:

@@ -157,16 +157,13 @@ def map_blocks(
 
 
 def runs_library(function: Any, kwargs: Mapping[str, Any]) -> bool:
-    """Whether a call runs functions of NumPy and jmars only."""
-    return all(_is_library(one) for one in (function, *kwargs.values()) if callable(one))
-
-
-def _is_library(function: Any) -> bool:
-    """Whether a function is NumPy's or one of jmars, which its module has by its name."""
-    if isinstance(function, np.ufunc):
-        return getattr(np, function.__name__, None) is function
-    module, name = getattr(function, "__module__", None) or "", getattr(function, "__qualname__", "")
-    return module.split(".")[0] in ("numpy", "jmars") and getattr(sys.modules.get(module), name, None) is function
+    """Whether a call runs functions of NumPy and jmars only, which their modules have by their names."""
+    for one in filter(callable, (function, *kwargs.values())):
+        module = getattr(one, "__module__", None) or ""
+        name = str(getattr(one, "__qualname__", None) or getattr(one, "__name__", ""))  # of ufuncs before NumPy 2.3
+        if module.split(".")[0] not in ("numpy", "jmars") or getattr(sys.modules.get(module), name, None) is not one:
+            return False
+    return True
 
 
 @dataclass(frozen=True, eq=False)

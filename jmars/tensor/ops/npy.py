@@ -141,8 +141,8 @@ def loaded(layout: Layout, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
     nbytes = math.prod(layout.shape) * layout.dtype.itemsize
     if nbytes <= SmallValues.chosen and chunk_size is None and chunks is None:
         memory = _map(layout)
-        value = np.empty(layout.shape, layout.dtype) if memory is None else layout.mapped(memory).copy("K")
-        return Tensor.at(Buffer.of(value))
+        found = np.empty(layout.shape, layout.dtype) if memory is None else layout.mapped(memory)
+        return Tensor.at(Buffer.of(found.copy("K")))
     splits = decide_splits(layout.shape, layout.dtype, chunk_size, chunks)
     return Tensor(new_data(LoadNpy(layout, splits), layout.shape, layout.dtype, splits))
 
@@ -339,13 +339,12 @@ def create_npy(x: Tensor, part: str) -> Layout:
 def fill(x: Tensor, layout: Layout) -> None:
     """Computes a tensor and lets the workers write its chunks into a file of full length; writes small values here."""
     _allocate_blocks(layout.path)
-    if x.size and x._place.memory is not None:
-        write_chunk(np.empty((), bool), [x._place.memory], (layout,), (0,) * x.ndim)
+    if not x.size:
         return
+    if (memory := x._place.memory) is not None:
+        return write_chunk(np.empty((), bool), [memory], (layout,), (0,) * x.ndim)
     ones = tuple((1,) * len(axis) for axis in x.chunks)
-    written = new_data(SaveNpy(layout, inputs=(x.data,)), tuple(map(sum, ones)), np.dtype(bool), ones)
-    if x.size:
-        get_engine().execute([written])
+    get_engine().execute([new_data(SaveNpy(layout, inputs=(x.data,)), tuple(map(sum, ones)), np.dtype(bool), ones)])
 
 
 def _allocate_blocks(path: str) -> None:
