@@ -159,17 +159,18 @@ _small_hook: SmallHook | None = None  # while small values are computed at once
 # a file, call a function of the user, or make an iterator.
 _SMALL: dict[str, Any] = {
     "method.pow": operator.pow,
+    "method.fill": np.ndarray.fill,
     "method.astype": lambda x, dtype, **options: x.astype(dtype, **options),
     "ma.operator": lambda name, a, b: facts(name).python(a, b),
     "ma.comparison": lambda name, a, b: facts(name).python(a, b),
     "ma.ufunc": lambda name, *args, **options: getattr(np, name)(*args, **options),
 }
 _NEVER_SMALL = frozenset(
-    """apply_along_axis apply_over_axes array2string array_repr array_str broadcast copyto fill_diagonal frombuffer
+    """apply_along_axis apply_over_axes array2string array_repr array_str broadcast frombuffer
     fromfile fromfunction fromiter fromregex fromstring genfromtxt lib load loadtxt ma.MaskedArray ma.apply_over_axes
     ma.frombuffer ma.fromfunction ma.harden_mask ma.masked_array ma.mr_ ma.ndenumerate ma.put ma.putmask
     ma.set_fill_value ma.soften_mask may_share_memory memmap method.at
-    method.values ndarray ndenumerate ndindex nditer place polynomial put put_along_axis putmask random save
+    method.values ndarray ndenumerate ndindex nditer polynomial random save
     savetxt savez savez_compressed shares_memory testing vectorize""".split()  # noqa: SIM905
 )
 
@@ -188,6 +189,13 @@ def set_small_hook(hook: SmallHook | None) -> None:
     """Call `hook(name, numpys, function, args, kwargs)` first; where a call makes a node it returns NotImplemented."""
     global _small_hook
     _small_hook = hook
+
+
+def eager(ufunc: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a compiled ufunc of another library, if the arguments are small and in this process."""
+    if not SmallValues.limit or _small_hook is None or "O" in ufunc.types[0]:
+        return NotImplemented
+    return _small_hook("ufunc", ufunc, ufunc, args, kwargs)
 
 
 def _hooked(name: str, function: Callable[..., Any], theirs: Any, numpys: Any = None) -> Callable[..., Any]:

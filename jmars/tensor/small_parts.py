@@ -19,7 +19,7 @@ import operator
 import threading
 import warnings
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
@@ -171,34 +171,29 @@ def write_small_part(x: Tensor, index: Any, value: Any) -> bool:
     return True
 
 
-def apply_small(function: np.ufunc, x: Any, *args: Any) -> bool:
-    """`function.at(x, *args)`, by NumPy, of a small tensor with elements in this process; else False."""
+def apply_small(function: Callable[..., Any], x: Any, *args: Any, **options: Any) -> bool:
+    """`function(x, *args)`, NumPy's, which writes to the memory of a small tensor; False without memory here."""
     if x.__class__ is not SmallValues.tensor or not SmallValues.limit:
         return False
     place = x._place
-    memory = place.memory
-    if memory is None or memory.nbytes > SmallValues.limit or not place.writeable:
+    if place.memory is None or not place.writeable or not place.is_array:
         return False
     try:
-        given = [here(value) for value in args]
+        given, options = [here(value) for value in args], {key: here(one) for key, one in options.items()}
     except AwayError:
         return False
-
-    def applied() -> Array:
-        assert memory is not None
-        made: Array = memory.copy()
-        function.at(made, *given)
-        return made
-
-    with SmallValues.writing:  # no thread writes between the copy and the write
-        memory = place.memory
+    with SmallValues.writing, warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        memory = place.unlock()
         if memory is None:
             return False
         try:
-            made = applied()
-        except Warning as warning:
-            made = repeated(warning, applied)
-        return write_small_part(x, (), made)
+            function(memory, *given, **options)
+        finally:
+            place.lock()
+    for one in seen:
+        warn_user(str(one.message), one.category)
+    return True
 
 
 def _apart(value: Any, memory: Any) -> Any:

@@ -24,9 +24,8 @@ import numpy as np
 from jmars.config import config
 from jmars.tensor.buffers import Buffer, SmallValues, layout_of, small_layout, strides_in_order
 from jmars.tensor.numpy_modules import as_values
-from jmars.tensor.operand import warn_user
 from jmars.tensor.protocols import set_layout_hook, set_small_hook
-from jmars.tensor.small_parts import AwayError, here, repeated, rows
+from jmars.tensor.small_parts import AwayError, apply_small, here, repeated, rows
 from jmars.tensor.splits import chunk_bytes
 from jmars.tensor.tensor import Tensor
 
@@ -37,6 +36,7 @@ _WRITEABLE, _FLAGS = 0x400, 0x80000400  # in flags.num; NumPy warns at a write t
 # Functions of which the result is a view of the first argument, unless it is a copy: with all of those whose views may
 # only be read, and those of several views.
 _READ_ONLY = frozenset({"diag", "diagonal", "linalg.diagonal"})
+_WRITES = frozenset({"copyto", "fill_diagonal", "method.fill", "place", "put", "put_along_axis", "putmask"})
 _PARTS = frozenset({"array_split", "dsplit", "hsplit", "split", "unstack", "vsplit"})
 _VIEWS = (
     _READ_ONLY
@@ -53,6 +53,8 @@ def _compute(
 ) -> Any:
     """The result of a call that stays here; NotImplemented for a call that makes a node."""
     out, options = None, kwargs
+    if name in _WRITES:
+        return None if apply_small(theirs, *args, **kwargs) else NotImplemented
     try:
         is_masked = name[:3] == "ma."
         take = _masked_here if is_masked else here if name != "piecewise" else _called_here
@@ -124,26 +126,16 @@ def _compute_into(out: Any, theirs: Callable[..., Any], given: list[Any], option
         (out,) = out
     if out.__class__ is not Tensor:
         return NotImplemented
-    if not out._place.writeable or not out._place.is_array or out._place.memory is None:
-        return NotImplemented
-    place = out._place
     if not out.ndim and theirs.__class__ is not np.ufunc:
         return NotImplemented  # NumPy's cumsum and cumprod crash
-    with SmallValues.writing, warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        memory = place.unlock()
-        if memory is None:
-            return NotImplemented
-        try:
-            if theirs is operator.pow:
-                memory **= given[1]
-            else:
-                theirs(*given, out=memory, **options)
-        finally:
-            place.lock()
-    for one in seen:
-        warn_user(str(one.message), one.category)
-    return out
+
+    def compute(memory: Array) -> None:
+        if theirs is operator.pow:
+            memory **= given[1]
+        else:
+            theirs(*given, out=memory, **options)
+
+    return out if apply_small(compute, out) else NotImplemented
 
 
 def _is_small(found: Any) -> bool:

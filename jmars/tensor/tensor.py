@@ -42,7 +42,7 @@ from jmars.tensor.engine import can_compute, current_engine, get_engine
 from jmars.tensor.from_array import Composite, FromArray, check_size, is_own, plain_array, supports_arithmetic
 from jmars.tensor.methods import Operators, TensorMethods, add_operators
 from jmars.tensor.operand import SourceLine, Splits, TensorData, cast_dtype, check_dtype, new_data
-from jmars.tensor.protocols import FUNCTIONS, call, call_override, calls_method, find, reference_to, unsupported
+from jmars.tensor.protocols import FUNCTIONS, call, call_override, calls_method, eager, find, reference_to, unsupported
 from jmars.tensor.small_parts import (
     KnownWrites,
     apply_small,
@@ -557,8 +557,10 @@ class Tensor(TensorMethods, TensorOperators):
             return found
         function = find(ufunc)
         if function is None:
+            if method == "__call__" and (found := eager(ufunc, inputs, kwargs)) is not NotImplemented:
+                return found
             return call("method.library_ufunc", reference_to(ufunc), method, *inputs, **kwargs)
-        if method == "at" and not kwargs and apply_small(ufunc, *inputs):
+        if method == "at" and not kwargs and apply_small(ufunc.at, *inputs):
             return None
         if method != "__call__":
             return call(f"method.{method}", ufunc, *inputs, **kwargs)

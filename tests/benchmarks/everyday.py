@@ -28,7 +28,7 @@ PREPARE = r"""
 import numpy as np, time as time_, types as types_
 numpy_ = np
 def forget_():
-    for name in [name for name in globals() if name in kept_() or name.endswith("_") and name[:-1] in kept_()]:
+    for name in kept_():
         del globals()[name]
 def kept_():
     "Names of values, not of modules, functions and classes."

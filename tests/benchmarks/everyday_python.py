@@ -432,20 +432,20 @@ print(checks, matched, text, kinds, repr(m), type(m).__name__)
 rng_ = np.random.default_rng(20)
 from numba import njit, vectorize
 x = rng_.random(500_000)
-@njit
-def walk(a):
-    total = 0.0
-    for v in a:
-        total += v * v if v > 0.5 else 0.0
-    return total
-@vectorize(["float64(float64, float64)"])
-def clipped(a, b):
-    return a if a < b else b
-walk(x[:3])
+if "walk_" not in globals():  # compiled in the first run
+    @njit
+    def walk_(a):
+        total = 0.0
+        for v in a:
+            total += v * v if v > 0.5 else 0.0
+        return total
+    @vectorize(["float64(float64, float64)"])
+    def clipped_(a, b):
+        return a if a < b else b
 ---
-total = walk(x)
-lazy = walk(np.sqrt(x))
-c = clipped(x, 0.25)
+total = walk_(x)
+lazy = walk_(np.sqrt(x))
+c = clipped_(x, 0.25)
 mean = c.mean()
 print(f"{total:.4f} {lazy:.4f} {mean:.5f}")
 """,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -201,6 +202,50 @@ def test_a_function_applied_at_positions_makes_no_node(engine, monkeypatch, nump
             numpy.add.at(x, 6, 1)
         with pytest.warns(RuntimeWarning, match="divide by zero"):
             numpy.divide.at(x, (0, 1), 0.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "np.fill_diagonal(x, [1, 2])",
+        "np.fill_diagonal(x.T, -1, wrap=True)",
+        "np.place(x, x > 5, [1, 2])",
+        "np.put(x[1:], [0, -1], [7, 8])",
+        "x.put(7, 9, mode='wrap')",
+        "np.putmask(x, x > 3, x * 2)",
+        "np.copyto(x[:, 1:], x[:, :-1], where=[True, False, True])",
+        "np.put_along_axis(x, x.argmax(axis=1)[:, None].astype(int), 0, axis=1)",
+        "x[::2].fill(3)",
+        "np.random.default_rng(3).shuffle(x)",
+        "np.random.default_rng(3).shuffle(x, axis=1)",
+        "np.random.RandomState(3).shuffle(x)",
+        "np.copyto(x, 'a')",
+        "np.put(x, 99, 1)",
+        "np.place(x, x > 5, [])",
+    ],
+)
+def test_a_function_that_writes_to_an_argument_makes_no_node(engine, monkeypatch, text):
+    def write(np, x):
+        with contextlib.suppress(TypeError, IndexError, ValueError):
+            exec(text, {"np": np, "x": x})
+
+    expected = np.arange(12.0).reshape(3, 4)
+    write(np, expected)
+    with small_values():
+        x = mt.arange(12.0).reshape(3, 4)
+        monkeypatch.setattr("jmars.tensor.operand.TensorData", None)
+        write(mt, x)
+        assert x._place.memory.tolist() == expected.tolist()
+
+
+def test_a_compiled_ufunc_of_another_library_makes_no_node(engine, monkeypatch):
+    special = pytest.importorskip("scipy.special")
+    with small_values():
+        x, large = mt.linspace(0, 1, 5), mt.ones(10**6)
+        assert special.erf(large).data is not None
+        monkeypatch.setattr("jmars.tensor.operand.TensorData", None)
+        assert special.erf(x).tolist() == special.erf(np.linspace(0, 1, 5)).tolist()
+        assert type(special.gammaln(x[2])) is np.float64
 
 
 @pytest.mark.parametrize("text", ["char.add('x', s)", "strings.find(s, 'b')", "char.zfill(s, 9)", "char.split(s)"])

@@ -50,7 +50,7 @@ from jmars.tensor.ops.random_streams import (
 from jmars.tensor.ops.shape import reshape
 from jmars.tensor.ops.sort import exceeds_chunk
 from jmars.tensor.protocols import call, unsupported
-from jmars.tensor.small_parts import AwayError, here
+from jmars.tensor.small_parts import AwayError, apply_small, here
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -210,6 +210,8 @@ class Generator:
         """Shuffles a tensor in place along an axis."""
         if not isinstance(x, Tensor):
             self._drawer.shuffle(x, *([axis] if self._drawer is self._numpy else []))
+            return
+        if apply_small(self._drawer.shuffle, x, *([axis] if self._drawer is self._numpy else [])):
             return
         axis = np.lib.array_utils.normalize_axis_index(axis, x.ndim)
         x._put(self._shuffled(x, axis, x.ndim > 1).rechunk(chunks=x.chunks))

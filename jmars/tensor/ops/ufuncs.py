@@ -74,7 +74,7 @@ def _ufunc_method(theirs: np.ufunc, name: str) -> Callable[..., Any]:
             del kwargs["initial"]
         if next(overriding_args((array, *args, *kwargs.values())), None) is not None:
             return call_numpy(getattr(theirs, name), (array, *args), kwargs, as_tensor)
-        if name == "at" and not kwargs and apply_small(theirs, array, *args):
+        if name == "at" and not kwargs and apply_small(theirs.at, array, *args):
             return None
         return call(f"method.{name}", theirs, array, *args, **kwargs)
 
