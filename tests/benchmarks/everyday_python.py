@@ -292,7 +292,7 @@ for p in parts_:
     q.put(p.mean())
 means = [q.get() for _ in parts_]
 print([f"{s:.3f}" for s in sums[:3]])
-del threads, lock, q, pool
+del threads, t, lock, q, pool
 """,
     "process pool and pickle": """
 rng_ = np.random.default_rng(18)
@@ -316,7 +316,7 @@ with tempfile.TemporaryDirectory() as folder:
 z = y[:]
 z[1] = 7
 print(y[1], bool((again == x ** 0.5 * 2).all()), kept >= 0, len(read))
-del pool
+del pool, folder
 """,
     "async": """
 import asyncio
@@ -370,6 +370,7 @@ with tempfile.TemporaryDirectory() as folder:
     os.chdir(here)
 same = np.array_equal(back, table_)
 print(named.dtype.names, head, files, same, plain.shape, opened.shape, memory.shape)
+del buffer, folder, z
 """,
     "copies and views": """
 a = np.arange(12.0).reshape(3, 4)
@@ -584,6 +585,7 @@ i = int(data[0].argmax()); z = [10, 20, 30][np.array(1)]; w = list(range(20))[np
 text = f"{math.pi * data[0, 0]:.6f} {math.floor(x[0, 2])} {'ab' * x[0, 2]}"
 best = max(table, key=lambda n: np.std(table[n]))
 print(exact, len(large), f"{norm:.4f}", z, w, text, best, len(middle))
+del ops
 """,
     "stack and dicts of rows": """
 parts_ = [np.random.default_rng(k).random(100) for k in range(2000)]

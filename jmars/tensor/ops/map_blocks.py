@@ -23,7 +23,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from inspect import getattr_static
 from itertools import islice
@@ -199,8 +199,9 @@ class MapBlocks(Operand):
             out = chunk_type([n for _, n in kinds[k]], output.dtype)
             work = out.nbytes + sum(chunk.nbytes for chunk in types)  # result and temporaries
             slots = tuple(range(len(types)))
-            call = Call(call_user, params, slots, out, self.with_block_id, work, runs_user_code=True)
-            return single(self.function, types, replace(call, is_library=self.is_library))
+            own = self.is_library
+            call = Call(call_user, params, slots, out, self.with_block_id, work, runs_user_code=True, is_library=own)
+            return single(self.function, types, call)
 
         rows = np.stack([np.broadcast_to(g.ids, shape).reshape(-1) for g in factors], axis=1)
         args = [(place,) for place in itertools.product(*map(range, shape))] if self.with_block_id else None
