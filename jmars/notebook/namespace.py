@@ -162,7 +162,10 @@ class Namespace:
             self.names.update(self.written)
         flat = [one for one in results if _is_scalar(one)]
         values = engine.fetch_each([one.data for one in flat]) if flat else []
-        self.scalars = {id(one): value for one, value in zip(flat, values, strict=True)}
+        self.scalars = {
+            id(one): bool(value) if one.state().place.is_array is None else value
+            for one, value in zip(flat, values, strict=True)
+        }
         if not has_arrays and not flat:
             return shown
         done: dict[int, tuple[Any, Any]] = {}

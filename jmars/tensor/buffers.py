@@ -149,7 +149,7 @@ class Buffer:
     writeable
         Whether the owner may write.
     is_array
-        Whether NumPy would have an array here though there is no axis, not a read-only scalar.
+        Whether NumPy would have an array here though there is no axis, not a read-only scalar; None: Python's bool.
     is_owned
         Whether NumPy would have an array here that owns the memory, not a view of an array without a name.
     outside
@@ -179,7 +179,7 @@ class Buffer:
         self._node: TensorData | None = node
         self._memory: Array | None = None
         self._strides = strides
-        self.is_array = is_array or bool(node.shape)
+        self.is_array: bool | None = is_array or bool(node.shape)
         self.version = self.touched = 0
         self.writeable = self.is_owned = True
         self.loops: tuple[ElementLoop, ...] = ()

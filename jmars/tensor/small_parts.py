@@ -508,7 +508,8 @@ rows = RowReader()
 
 
 def truth(x: Tensor) -> Any:
-    """Python's bool of a tensor without axes where the engine computes the value at once; else the tensor."""
+    """Python's bool of a tensor without axes where the engine computes the value at once; else the tensor, marked."""
+    x._place.is_array = None
     engine = current_engine()
     value = engine.small(x.data, 0) if engine is not None and can_compute() else None
     return x if value is None else bool(value)

@@ -132,6 +132,16 @@ def test_results_without_axes_are_numpys_scalars_after_the_cell(notebook):
     assert type(notebook["kept"]) is type(notebook["w"]) is Tensor
 
 
+def test_results_that_are_bools_in_numpy_are_bools_after_the_cell(notebook):
+    notebook("import numpy as np")
+    notebook(
+        "%%jmars\nx = np.arange(1e6)\nr = [np.allclose(x, x), np.array_equal(x, x + 1), np.array_equiv(x, x)]\n"
+        "s = (x == x).all()"
+    )
+    assert [one is True for one in notebook["r"]] == [True, False, True] and notebook["r"][1] is False
+    assert type(notebook["s"]) is np.bool_
+
+
 def test_lazy_results_of_plain_cells_stay_lazy(notebook):
     notebook("import numpy as np\nimport jmars.tensor as mt\nlazy = mt.ones(5).sum()\ninside = [lazy]")
     notebook("%%jmars\ny = np.arange(1e6).sum()")

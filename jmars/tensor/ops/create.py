@@ -152,7 +152,7 @@ def _is_as_asked(a: Any, dtype: Any, order: str | None) -> bool:
     if not isinstance(a, Tensor):
         return isinstance(a, np.ndarray) and np.asarray(a, dtype, order) is a  # type: ignore[arg-type]
     of_dtype = dtype is None or a.dtype == cast_dtype(a.dtype, dtype)
-    return a._place.is_array and of_dtype and _in_order(a, order) is a
+    return bool(a._place.is_array and of_dtype and _in_order(a, order) is a)
 
 
 @offers("asarray_chkfinite")

@@ -533,6 +533,6 @@ class UfuncKeywords(Struct, frozen=True):
                 other = formula.read(np.zeros((), value.kind) if target is None else target)
                 value = formula.where(formula.read(checked_mask(self.where)), value, formula.cast(other, value.kind))
             result = formula.tensor(value, order=self.order)
-            result._place.buffer.is_array |= self.gives_arrays
+            result._place.buffer.is_array = result._place.is_array or self.gives_arrays
             results.append(assign_out(result, target, self.name, self.casting))
         return results[0] if len(results) == 1 else tuple(results)
