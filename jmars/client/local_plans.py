@@ -20,7 +20,7 @@ from jmars.tensor.tensor_graph import LinkedGraph, TensorGraph
 
 MOST_OPERANDS = 1000
 MEMORY = 2**26  # bytes of all chunks of a run
-STEEP = {"convolve", "correlate"}  # multiply each element with each
+STEEP = {"convolve", "correlate"}  # multiply all pairs of elements
 PRODUCT = 1e-9  # seconds of a product
 DECOMPOSED = 25  # products for an element of a matrix and its shorter axis: more than an SVD takes
 PLANS_SHARE = 8  # of the memory for chunks: the part that they may take
@@ -141,7 +141,7 @@ def _seconds(program: Program) -> float:
         found += PRODUCT * math.prod(one.size for one in program.inputs)
     types = [*program.inputs, *(step.output for step in program.steps)]
     for step in program.steps:
-        if isinstance(step, Call) and step.is_library:  # which may be a decomposition
+        if isinstance(step, Call) and step.is_library:  # perhaps a decomposition
             matrices = [types[slot] for slot in step.inputs if len(types[slot].shape) > 1]
             found += DECOMPOSED * PRODUCT * sum(one.size * min(one.shape[-2:]) for one in matrices)
     if any(getattr(getattr(step, "function", None), "__name__", "") == "sum_products" for step in program.steps):
@@ -151,7 +151,7 @@ def _seconds(program: Program) -> float:
 
 
 def _runs_users_code(program: Program) -> bool:
-    """Whether a program runs a function that is not NumPy's or one of jmars."""
+    """Whether a program runs a user's function."""
     return any(isinstance(step, Call) and step.runs_user_code and not step.is_library for step in program.steps)
 
 

@@ -192,7 +192,7 @@ def set_small_hook(hook: SmallHook | None) -> None:
 
 
 def eager(ufunc: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a compiled ufunc of another library, if the arguments are small and in this process."""
+    """Call a library's compiled ufunc, if the arguments are small and in this process."""
     if not SmallValues.limit or _small_hook is None or "O" in ufunc.types[0]:
         return NotImplemented
     return _small_hook("ufunc", ufunc, ufunc, args, kwargs)
@@ -250,7 +250,7 @@ def _hooked(name: str, function: Callable[..., Any], theirs: Any, numpys: Any = 
 
 
 class _InC(staticmethod):  # type: ignore[type-arg]
-    """A function of the table for one of NumPy's functions in C; pickled by its name."""
+    """A function of the table for a function in C of NumPy; pickled by name."""
 
     def __reduce__(self) -> str:
         return str(self.__qualname__)

@@ -157,7 +157,7 @@ def map_blocks(
 
 
 def runs_library(function: Any, kwargs: Mapping[str, Any]) -> bool:
-    """Whether a call runs functions of NumPy and jmars only, which their modules have by their names."""
+    """Whether a call runs functions of NumPy and jmars only, found in their modules by name."""
     for one in filter(callable, (function, *kwargs.values())):
         module = getattr(one, "__module__", None) or ""
         name = str(getattr(one, "__qualname__", None) or getattr(one, "__name__", ""))  # of ufuncs before NumPy 2.3

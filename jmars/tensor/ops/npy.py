@@ -137,7 +137,7 @@ def load_at(path: str, start: int, chunk_size: ChunkSize = None, chunks: ChunkSi
 
 
 def loaded(layout: Layout, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
-    """The array of a file: lazy, but a small one is read at once in a cell, which may remove the file afterwards."""
+    """The array of a file: lazy, but a small array is read at once in a cell, so that the cell may remove the file."""
     nbytes = math.prod(layout.shape) * layout.dtype.itemsize
     if nbytes <= SmallValues.chosen and chunk_size is None and chunks is None:
         memory = _map(layout)
