@@ -531,12 +531,12 @@ OPS: dict[str, Op] = {
               cuda={"fc": "{0} + {1}", "iu": _WRAPS, "b": "({p} || {q})"},
               numexpr=("if", "({0} + {1})"), in_cache=(0.13, 0.35)),
     "arccos": Op(("acos",), close=("acos", 2, 2), ns=15),
-    "arccosh": Op(("acosh",), close=("acosh", 3, 4)),
+    "arccosh": Op(("acosh",), close=("acosh", 3, 4), ns=15),
     "arcsin": Op(("asin",), close=("asin", 2, 2), ns=15),
-    "arcsinh": Op(("asinh",), close=("asinh", 3, 3)),
+    "arcsinh": Op(("asinh",), close=("asinh", 3, 3), ns=15),
     "arctan": Op(("atan",), llvm=("f", _in_double(arctan)), ulps=1.0, saved=0.0, close=("atan", 2, 2), ns=12),
     "arctan2": Op(("atan2",), close=("atan2", 2, 3), ns=20),
-    "arctanh": Op(("atanh",), close=("atanh", 2, 3)),
+    "arctanh": Op(("atanh",), close=("atanh", 2, 3), ns=15),
     "bitwise_and": _bitwise("&", "and"),
     "bitwise_count": Op(),
     "bitwise_or": _bitwise("|", "or"),
@@ -552,20 +552,20 @@ OPS: dict[str, Op] = {
     "divide": Op(("true_divide",), "/", "truediv", llvm=("f", lambda a, b, _: a / b),
                  cuda={"f": "{0} / {1}", "c": "jm_divide_complex({args})"},
                  numexpr=("f", "({0} / {1})"), in_cache=(0.26, 0.54), ns=0.8),
-    "divmod": Op(),
+    "divmod": Op(ns=6),
     "equal": _comparison("==", "eq", "(({0}).re == ({1}).re && ({0}).im == ({1}).im)"),
     "exp": Op(llvm=("f", _in_double(exp)), ulps=1.0, saved=0.0, close=("exp", 1, 2), ns=1),
     "exp2": Op(close=("exp2", 1, 2), ns=1),
     "expm1": Op(llvm=("f", _in_double(expm1)), ulps=2.0, saved=0.0, close=("expm1", 1, 1), ns=5),
     "fabs": Op(llvm=("f", _called("fabs")), cuda={"f": _SAME}, numexpr=("f", "abs({0})")),
-    "float_power": Op(close=("pow", 2, 4)),
+    "float_power": Op(close=("pow", 2, 4), ns=8),
     "floor": Op(llvm=("f", _called("floor")), cuda={"f": _SAME, "biu": "{0}"}),
     "floor_divide": Op((), "//", "floordiv", cuda={"f": _HELPER, "iu": "jm_int_{op}<{T}, {U}>({args})"}, ns=6),
     "fmax": Op(cuda={"biuf": _HELPER}),
     "fmin": Op(cuda={"biuf": _HELPER}),
     "fmod": Op(cuda={"f": _SAME, "iu": "jm_int_{op}<{T}, {U}>({args})"}, ns=6),
     "frexp": Op(),
-    "gcd": Op(),
+    "gcd": Op(ns=9),
     "greater": _comparison(">", "gt"),
     "greater_equal": _comparison(">=", "ge"),
     "heaviside": Op(llvm=("f", _heaviside), saved=0.5, cuda={"biuf": _HELPER}),
@@ -583,8 +583,8 @@ OPS: dict[str, Op] = {
                 cuda={"f": "({0} != {0})", "biu": "false",
                       "c": "(({0}).re != ({0}).re || ({0}).im != ({0}).im)"}),
     "isnat": Op(),
-    "lcm": Op(),
-    "ldexp": Op(),
+    "lcm": Op(ns=12),
+    "ldexp": Op(ns=3),
     "left_shift": Op(("bitwise_left_shift",), "<<", "lshift", llvm=("iu", _shifted("left")), cuda={"iu": _WRAPS}),
     "less": _comparison("<", "lt"),
     "less_equal": _comparison("<=", "le"),
@@ -592,8 +592,8 @@ OPS: dict[str, Op] = {
     "log10": Op(close=("log10", 1, 2), ns=5),
     "log1p": Op(llvm=("f", _in_double(log1p)), ulps=1.0, saved=0.0, close=("log1p", 1, 1), ns=5),
     "log2": Op(close=("log2", 1, 1), ns=1),
-    "logaddexp": Op(),
-    "logaddexp2": Op(),
+    "logaddexp": Op(ns=13),
+    "logaddexp2": Op(ns=13),
     "logical_and": Op(reduction="all", llvm=("biuf", lambda a, b, _: truth(a) & truth(b)), saved=0.5,
                       cuda={"biufc": "({p} && {q})"}, numexpr=("b", "({0} & {1})"), in_cache=(0.05, 0.25)),
     "logical_not": Op(llvm=("biuf", lambda a, _: truth(a) ^ True), saved=0.5,
@@ -611,7 +611,7 @@ OPS: dict[str, Op] = {
     "negative": Op(dunder="neg", llvm=("iuf", lambda a, _: -a),
                    cuda={"f": "-{0}", "iu": _WRAPS, "c": "{T}(-({0}).re, -({0}).im)"},
                    numexpr=("if", "(-{0})"), in_cache=(0.10, 0.24)),
-    "nextafter": Op(cuda={"f": _SAME}),
+    "nextafter": Op(cuda={"f": _SAME}, ns=6),
     "not_equal": _comparison("!=", "ne", "(({0}).re != ({1}).re || ({0}).im != ({1}).im)"),
     "positive": Op(dunder="pos", llvm=("iuf", lambda a, _: a)),
     "power": Op(("pow",), "**", "pow", close=("pow", 2, 4), ns=3),
@@ -645,8 +645,8 @@ _OTHER = Op()
 
 
 def facts(op: str) -> Op:
-    """What is known of the operation of a node; of one without a row, the defaults."""
-    return OPS.get(op, _OTHER)
+    """What is known of the operation of a node, as "add" or "modf.1"; of one without a row, the defaults."""
+    return OPS.get(op) or OPS.get(op.partition(".")[0], _OTHER)
 
 
 @lru_cache(maxsize=4096)

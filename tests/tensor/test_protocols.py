@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import pickle
 import re
@@ -15,6 +16,7 @@ import jmars.tensor as jt
 from jmars.errors import UnsupportedError
 from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
 from tests.cases import needs_numpy, numpy_before
+from tests.house.source import ROOT
 
 
 def test_numpy_s_functions_give_tensors():
@@ -41,6 +43,18 @@ def test_a_refusal_says_what_to_write_instead(name, instead):
     assert name not in FUNCTIONS
     error = str(unsupported(name))
     assert re.search(rf"np\.{name} is not in jmars yet.*{instead}.*, or compute it in a cell without", error), error
+
+
+def test_every_called_name_is_in_the_table():
+    """A call by name passes the hooks of the table, and mypy does not check the name."""
+    named = [
+        node.args[0].value
+        for path in (ROOT / "jmars" / "tensor").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "call"
+        if node.args and isinstance(node.args[0], ast.Constant)
+    ]
+    assert len(named) > 200 and {name for name in named if name not in FUNCTIONS} == set()
 
 
 def test_methods_of_a_ufunc_reach_ours():

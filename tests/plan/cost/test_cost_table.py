@@ -2,8 +2,12 @@
 
 import json
 
+import numpy as np
 import pytest
 
+from jmars.kernels.expression import Expression, Node
+from jmars.kernels.program import ChunkType, Elementwise, single
+from jmars.plan.cost_keys import prior
 from jmars.plan.costs import CostTable, KnownCost, newest
 
 
@@ -61,3 +65,13 @@ def test_the_oldest_are_forgotten_read_or_not():
     assert sorted(costs.forget_oldest(2)) == ["here", "old"] and sorted(costs) == ["late", "new"]
     assert set(costs.stored) == {"new"}, "it was looked at, not taken out"
     assert newest({"a": "8 1 5 0", "b": "8 1 6 0", "c": "junk"}, 2) == {"a": "8 1 5 0", "b": "8 1 6 0"}
+
+
+def test_an_output_of_several_costs_what_its_function_does():
+    chunk = ChunkType((10**6,), np.dtype("f8"))
+
+    def seconds(op):
+        expression = Expression((chunk.dtype,) * 2, (Node(op, (0, 1), chunk.dtype),))
+        return prior(single(op, (chunk, chunk), Elementwise(expression, (0, 1), chunk)), 0)
+
+    assert seconds("add") < seconds("divmod.0") < seconds("logaddexp")
