@@ -79,8 +79,10 @@ FUNCTIONS = _Table()  # by name; "method.<name>": methods only
 _BY_NUMPY: dict[Any, tuple[Callable[..., Any], Callable[..., Any]]] = {}  # (with, without overrides)
 
 
-def offers(*names: str) -> Callable[[F], F]:
+def offers(*names: str, does: str = "") -> Callable[[F], F]:
     """Register a function under `names`, and for NumPy's functions of these names.
+
+    With `does` the function, which several tables share, gets the first name and this docstring.
 
     Examples
     --------
@@ -92,6 +94,9 @@ def offers(*names: str) -> Callable[[F], F]:
     """
 
     def register(function: F) -> F:
+        if does:
+            function.__name__ = function.__qualname__ = names[0].rpartition(".")[2]
+            function.__doc__ = does
         known = [numpys for name in names if (numpys := _named(name)) is not None]
         theirs = _OF_OBJECTS.get(names[0], known[0] if known and not names[0].startswith("random.") else None)
         alone = _hooked(names[0], function, theirs)

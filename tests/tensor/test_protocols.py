@@ -57,6 +57,12 @@ def test_every_called_name_is_in_the_table():
     assert len(named) > 200 and {name for name in named if name not in FUNCTIONS} == set()
 
 
+def test_every_function_has_its_name_and_a_docstring():
+    assert jt.ma.sum.__name__ == "sum" and jt.isposinf.__name__ == "isposinf"
+    nameless = [name for name, one in FUNCTIONS.items() if getattr(one, "__name__", "") in ("function", "position")]
+    assert nameless == [] and [name for name, one in FUNCTIONS.items() if not one.__doc__] == []
+
+
 def test_methods_of_a_ufunc_reach_ours():
     x = jt.arange(6, chunk_size=2)
     assert jt.maximum.reduce(x).fetch() == np.maximum.reduce(x).fetch() == 5

@@ -18,6 +18,7 @@ import numpy as np
 
 from jmars.config import config
 from jmars.errors import UnsupportedError
+from jmars.kernels.elementwise import REDUCTIONS
 from jmars.tensor.chunk_types.duck_tensor import (
     FUNCTIONS,
     ChunkCall,
@@ -492,15 +493,7 @@ class ChunkReduction:
         return reduce(self.join, states)
 
 
-_JOINS = {
-    "sum": "add",
-    "count_nonzero": "add",
-    "prod": "multiply",
-    "max": "maximum",
-    "min": "minimum",
-    "any": "logical_or",
-    "all": "logical_and",
-}
+_JOINS = {"count_nonzero": "add"} | {reduction: ufunc for ufunc, reduction in REDUCTIONS.items()}
 
 
 def tree_merged(

@@ -236,15 +236,13 @@ def masked_where(condition: Any, a: Any, copy: bool = True) -> MaskedTensor:
 
 
 def _by_comparison(name: str, compare: str) -> Callable[..., MaskedTensor]:
-    @offers(f"ma.{name}")
+    @offers(f"ma.{name}", does=f"`numpy.ma.{name}`: masked where `np.{compare}(x, value)`.")
     def function(x: Any, value: Any, copy: bool = True) -> MaskedTensor:
         made = masked_where(call(f"ma.{compare}", x, value), x, copy)
         if name == "masked_equal":
             made.fill_value = value
         return made
 
-    function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}`: masked where `np.{compare}(x, value)`."
     return function
 
 
@@ -313,7 +311,7 @@ def masked_all_like(arr: Any) -> MaskedTensor:
 
 
 def _unmasked(name: str) -> None:
-    @offers(f"ma.{name}")
+    @offers(f"ma.{name}", does=f"`numpy.ma.{name}`: `np.{name}` as a masked array, with a masked argument's mask.")
     def function(*args: Any, fill_value: Any = None, hardmask: bool = False, **kwargs: Any) -> MaskedTensor:
         like = args[0] if args and isinstance(args[0], MaskedTensor) else None
         if like is not None:
@@ -324,9 +322,6 @@ def _unmasked(name: str) -> None:
         if fill_value is not None:
             made.fill_value = fill_value
         return made
-
-    function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}`: the result of `np.{name}` as a masked array, with a masked argument's mask."
 
 
 for _name in "arange frombuffer empty empty_like ones ones_like zeros zeros_like identity indices fromfunction".split():  # noqa: SIM905
@@ -348,12 +343,9 @@ def common_fill_value(a: Any, b: Any) -> Any:
 
 
 def _of_dtype(name: str) -> None:
-    @offers(f"ma.{name}")
+    @offers(f"ma.{name}", does=f"`numpy.ma.{name}` of a dtype, or of an array's dtype.")
     def function(obj: Any) -> Any:
         return getattr(np.ma, name)(np.empty(0, obj.dtype) if isinstance(obj, MaskedTensor | Tensor) else obj)
-
-    function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}` of a dtype, or of an array's dtype."
 
 
 for _name in ("default_fill_value", "minimum_fill_value", "maximum_fill_value"):

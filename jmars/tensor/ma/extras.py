@@ -103,7 +103,7 @@ def vander(x: Any, n: int | None = None) -> Tensor:
 
 
 def _sliding(name: str, mode: str) -> None:
-    @offers(f"ma.{name}")
+    @offers(f"ma.{name}", does=f"`numpy.ma.{name}`: masked if any input is, without `propagate_mask` if all are.")
     def function(a: Any, v: Any, mode: str = mode, propagate_mask: bool = True) -> MaskedTensor:
         def met(x: Tensor, y: Tensor) -> Tensor:
             found: Tensor = call(name, astype(x, np.dtype(float)), astype(y, np.dtype(float)), mode=mode) > 0
@@ -114,9 +114,6 @@ def _sliding(name: str, mode: str) -> None:
             mask = met(lost, call("ones_like", gone)) | met(call("ones_like", lost), gone)
             return MaskedTensor(call(name, as_tensor(data_of(a)), as_tensor(data_of(v)), mode=mode), mask)
         return MaskedTensor(call(name, filled(a, 0), filled(v, 0), mode=mode), ~met(~lost, ~gone))
-
-    function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}`: masked if any input is masked; without `propagate_mask` if all inputs are."
 
 
 _sliding("convolve", "full")
@@ -149,7 +146,7 @@ def union1d(ar1: Any, ar2: Any) -> MaskedTensor:
 
 
 def _without_masked(name: str, axes: tuple[int, ...] | None) -> None:
-    @offers(f"ma.{name}")
+    @offers(f"ma.{name}", does=f"`numpy.ma.{name}`: remove the lines that contain masked elements.")
     def function(x: Any, axis: Any = None) -> Tensor:
         given = asarray(x)
         if given.ndim != 2 and name != "compress_nd":
@@ -162,9 +159,6 @@ def _without_masked(name: str, axes: tuple[int, ...] | None) -> None:
             others = tuple(i for i in range(given.ndim) if i != one)
             data = call("compress", ~call("any", given._mask, others), data, one)
         return data
-
-    function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}`: remove the lines that contain masked elements."
 
 
 _without_masked("compress_nd", None)

@@ -33,7 +33,7 @@ _OF_MANY = "stack vstack hstack dstack column_stack".split()  # noqa: SIM905
 
 
 def _of_both(name: str) -> None:
-    @offers(f"ma.{name}")
+    @offers(f"ma.{name}", does=f"`numpy.ma.{name}`, of data and mask.")
     def function(a: Any, *args: Any, **kwargs: Any) -> MaskedTensor:
         mask = mask_of(a)
         data = FUNCTIONS[name](as_tensor(data_of(a)), *args, **kwargs)
@@ -41,9 +41,6 @@ def _of_both(name: str) -> None:
         if isinstance(a, MaskedTensor) and name not in ("diagflat", "diag"):
             return a._like(data, found)
         return MaskedTensor(data, found)
-
-    function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}`, of data and mask."
 
 
 for _name in _BOTH:
@@ -62,13 +59,10 @@ def ravel(a: Any, order: str = "C") -> MaskedTensor:
 
 
 def _of_each(name: str) -> None:
-    @offers(f"ma.{name}")
+    @offers(f"ma.{name}", does=f"`numpy.ma.{name}`, of data and mask.")
     def function(*arys: Any) -> Any:
         found = [MaskedTensor(FUNCTIONS[name](as_tensor(data_of(a))), FUNCTIONS[name](whole_mask(a))) for a in arys]
         return found[0] if len(found) == 1 else tuple(found)
-
-    function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}`, of data and mask."
 
 
 for _name in _EACH:
@@ -76,14 +70,13 @@ for _name in _EACH:
 
 
 def _of_many(name: str) -> None:
-    @offers(f"ma.{name}", *(("ma.row_stack",) if name == "vstack" else ()))
+    @offers(
+        f"ma.{name}", *(("ma.row_stack",) if name == "vstack" else ()), does=f"`numpy.ma.{name}`, of data and masks."
+    )
     def function(arrays: Sequence[Any], *args: Any, **kwargs: Any) -> MaskedTensor:
         given = list(arrays)
         data = FUNCTIONS[name]([as_tensor(data_of(a)) for a in given], *args, **kwargs)
         return MaskedTensor(data, FUNCTIONS[name]([whole_mask(a) for a in given], *args, **kwargs))
-
-    function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}`, of data and masks."
 
 
 for _name in _OF_MANY:
@@ -262,7 +255,7 @@ _IGNORED_AXIS = "The axis argument has always been ignored, in future passing it
 
 
 def _masked_lines(name: str, axes: Callable[[Any], tuple[int, ...]]) -> None:
-    @offers(f"ma.{name}")
+    @offers(f"ma.{name}", does=f"`numpy.ma.{name}`: mask all elements of lines that contain a masked element.")
     def function(a: Any, axis: Any = np._NoValue) -> MaskedTensor:
         x = asarray(a)
         if axis is not np._NoValue and name != "mask_rowcols":
@@ -275,9 +268,6 @@ def _masked_lines(name: str, axes: Callable[[Any], tuple[int, ...]]) -> None:
         hit = [call("any", x._mask, 1 - one, keepdims=True) for one in axes(axis)]
         return masked_like(x.data, combined_mask(x._mask, *hit), x)
 
-    function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}`: mask all elements of lines that contain a masked element."
-
 
 _masked_lines("mask_rowcols", lambda axis: (0, 1) if axis is None else (0,) if axis == 0 else (1,))
 _masked_lines("mask_rows", lambda _: (0,))
@@ -285,15 +275,12 @@ _masked_lines("mask_cols", lambda _: (1,))
 
 
 def _spans(name: str) -> None:
-    @offers(f"ma.{name}")
+    @offers(f"ma.{name}", does=f"`numpy.ma.{name}`: compute and fetch the mask, and apply NumPy's function.")
     def function(a: Any, *args: Any, **kwargs: Any) -> Any:
         x = asarray(a)
         mask = np.ma.nomask if x._mask is None else x._mask.fetch()
         stands_in = np.broadcast_to(np.zeros((), bool), x.shape)  # stands in for the data, since only the mask is used
         return getattr(np.ma, name)(np.ma.MaskedArray(stands_in, mask), *args, **kwargs)
-
-    function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}`: compute and fetch the mask, and apply NumPy's function."
 
 
 for _name in """clump_masked clump_unmasked flatnotmasked_contiguous flatnotmasked_edges notmasked_contiguous
@@ -302,12 +289,9 @@ notmasked_edges""".split():  # noqa: SIM905
 
 
 def _asked(name: str) -> None:
-    @offers(f"ma.{name}")
+    @offers(f"ma.{name}", does=f"`numpy.ma.{name}`.")
     def function(a: Any, *args: Any) -> Any:
         return FUNCTIONS[name](as_tensor(data_of(a)), *args)
-
-    function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}`."
 
 
 for _name in ("shape", "ndim", "size"):
@@ -327,7 +311,11 @@ def _all_masked(x: MaskedTensor, axis: Any, keepdims: bool) -> Tensor | None:
 
 
 def _total(name: str, neutral: int) -> None:
-    @offers(f"ma.{name}", *(("ma.product",) if name == "prod" else ()))
+    @offers(
+        f"ma.{name}",
+        *(("ma.product",) if name == "prod" else ()),
+        does=f"`numpy.ma.{name}`: masked elements count as {neutral}.",
+    )
     @takes_out(name)
     def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> MaskedTensor:
         x, keepdims = asarray(a), _kept(keepdims)
@@ -335,25 +323,19 @@ def _total(name: str, neutral: int) -> None:
             FUNCTIONS[name](filled(x, neutral), axis, dtype, keepdims=keepdims), _all_masked(x, axis, keepdims)
         )
 
-    function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}`: masked elements count as {neutral}."
-
 
 _total("sum", 0)
 _total("prod", 1)
 
 
 def _truth(name: str, neutral: bool) -> None:
-    @offers(f"ma.{name}")
+    @offers(f"ma.{name}", does=f"`numpy.ma.{name}`: masked elements count as {neutral}.")
     @takes_out(name)
     def function(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> MaskedTensor:
         x, keepdims = asarray(a), _kept(keepdims)
         return MaskedTensor(
             FUNCTIONS[name](filled(x, neutral), axis, keepdims=keepdims), _all_masked(x, axis, keepdims)
         )
-
-    function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}`: masked elements count as {neutral}."
 
 
 _truth("all", True)
@@ -375,7 +357,7 @@ def sometrue(target: Any, axis: Any = 0, dtype: Any = None) -> MaskedTensor:
 
 
 def _least(name: str, fill: Callable[[Any], Any]) -> None:
-    @offers(f"ma.{name}", f"ma.a{name}")
+    @offers(f"ma.{name}", f"ma.a{name}", does=f"`numpy.ma.{name}`.")
     @takes_out(name)
     def function(a: Any, axis: Any = None, out: Any = None, fill_value: Any = None, keepdims: Any = False
                  ) -> MaskedTensor:  # fmt: skip
@@ -386,19 +368,13 @@ def _least(name: str, fill: Callable[[Any], Any]) -> None:
             result = astype(tensor_where(lost, fill_of(x.dtype, None), result), x.dtype)
         return MaskedTensor(result, lost)
 
-    function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}`."
-
-    @offers(f"ma.arg{name}")
+    @offers(f"ma.arg{name}", does=f"`numpy.ma.arg{name}`: a tensor; the first position where all is masked.")
     @takes_out(f"arg{name}")
     def position(a: Any, axis: Any = None, fill_value: Any = None, out: Any = None, *, keepdims: Any = False) -> Tensor:
         x = asarray(a)
         put = fill(np.empty(0, x.dtype)) if fill_value is None else fill_value
         found: Tensor = call(f"arg{name}", filled(x, put), axis, keepdims=_kept(keepdims))
         return found
-
-    position.__name__ = f"arg{name}"
-    position.__doc__ = f"`numpy.ma.arg{name}`: a tensor; the first position where all is masked."
 
 
 _least("min", np.ma.minimum_fill_value)
@@ -519,15 +495,12 @@ def _along(weights: MaskedTensor, x: MaskedTensor, axis: Any) -> MaskedTensor:
 
 
 def _running(name: str, neutral: int) -> None:
-    @offers(f"ma.{name}")
+    @offers(f"ma.{name}", does=f"`numpy.ma.{name}`: masked elements count as {neutral} and stay masked.")
     @takes_out(name)
     def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> MaskedTensor:
         x = asarray(a)
         mask = x._mask if axis is not None or x._mask is None else tensor_ravel(x._mask)
         return masked_like(FUNCTIONS[name](filled(x, neutral), axis, dtype), mask)
-
-    function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}`: masked elements count as {neutral} and stay masked."
 
 
 _running("cumsum", 0)

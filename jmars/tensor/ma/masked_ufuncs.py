@@ -47,11 +47,12 @@ _DOMAINS: dict[str, tuple[Callable[..., Any], float]] = {
         (lambda x, y: ufunc("absolute")(x) * _TINY >= ufunc("absolute")(y), 1.0),
     ),
 }
-_UNARY = """exp conjugate sin cos arctan arcsinh sinh cosh tanh absolute angle fabs negative floor ceil around
-logical_not sqrt log log2 log10 tan arcsin arccos arccosh arctanh""".split()  # noqa: SIM905
-_BINARY = """add subtract multiply arctan2 equal not_equal less_equal greater_equal less greater logical_and logical_or
-logical_xor bitwise_and bitwise_or bitwise_xor hypot divide floor_divide remainder fmod""".split()  # noqa: SIM905
-_ALIASES = {"absolute": ("abs",), "divide": ("true_divide",), "remainder": ("mod",), "around": ("round_", "round")}
+# numpy.ma's functions made here, and other names of them
+_FUNCTIONS = {"angle": (), "around": ("round_", "round")} | {
+    name: op.others
+    for name, op in UFUNCS.items()
+    if hasattr(np.ma, name) and name not in ("left_shift", "maximum", "minimum", "power", "right_shift")
+}
 
 
 def masked_like(data: Any, mask: Tensor | None, *like: Any) -> MaskedTensor:
@@ -105,21 +106,8 @@ def _write_out(result: Any, name: str, out: Any) -> Any:
     return write_out(data, name, out)
 
 
-_COUNTING = {
-    "sum",
-    "prod",
-    "all",
-    "any",
-    "cumsum",
-    "cumprod",
-    "mean",
-    "round",
-    "dot",
-    "clip",
-    "choose",
-    "take",
-    "compress",
-}  # masks are not written
+# masks are not written
+_COUNTING = set("all any choose clip compress cumprod cumsum dot mean prod round sum take".split())  # noqa: SIM905
 
 
 def _undefined(name: str, inputs: tuple[Any, ...], result: Any) -> Tensor | None:
@@ -135,7 +123,7 @@ def _function(name: str) -> Callable[..., Any]:
     theirs: Callable[..., Any] = FUNCTIONS[name]
 
     def function(a: Any, *others: Any, **kwargs: Any) -> MaskedTensor:
-        more = others[:1] if name in _BINARY else ()
+        more = others[: getattr(theirs, "nin", 1) - 1]
         inputs = tuple(data_of(one) for one in (a, *more))
         result = as_tensor(theirs(*inputs, *others[len(more) :], **kwargs))
         mask = combined_mask(_undefined(name, inputs, result), *(mask_of(one) for one in (a, *more)))
@@ -158,8 +146,8 @@ def _with_first_operand(mask: Tensor, first: Any, result: Tensor, safe: bool) ->
     return where(mask, astype(as_tensor(first), result.dtype), result)
 
 
-for _name in (*_UNARY, *_BINARY):
-    offers(f"ma.{_name}", *(f"ma.{other}" for other in _ALIASES.get(_name, ())))(_function(_name))
+for _name, _others in _FUNCTIONS.items():
+    offers(*(f"ma.{one}" for one in (_name, *_others) if hasattr(np.ma, one)))(_function(_name))
 
 
 @offers("ma.power")
@@ -178,14 +166,11 @@ def power(a: Any, b: Any, third: Any = None) -> MaskedTensor:
 
 
 def _shifted(name: str) -> None:
-    @offers(f"ma.{name}")
+    @offers(f"ma.{name}", does=f"`numpy.ma.{name}`: masked elements count as 0.")
     def function(a: Any, n: Any) -> MaskedTensor:
         mask = mask_of(a)
         data = data_of(a) if mask is None else call("ma.filled", a, 0)
         return masked_like(ufunc(name)(data, n), mask)
-
-    function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}`: masked elements count as 0."
 
 
 _shifted("left_shift")
@@ -193,13 +178,10 @@ _shifted("right_shift")
 
 
 def _extreme(name: str, compare: str) -> None:
-    @offers(f"ma.{name}")
+    @offers(f"ma.{name}", does=f"`numpy.ma.{name}`, element by element.")
     def function(a: Any, b: Any) -> MaskedTensor:
         found: MaskedTensor = call("ma.where", call(f"ma.{compare}", a, b), a, b)
         return found
-
-    function.__name__ = name
-    function.__doc__ = f"`numpy.ma.{name}`, element by element."
 
 
 _extreme("maximum", "greater")

@@ -314,7 +314,7 @@ def fix(x: Any, out: Any = None) -> Any:
 
 
 def _offer_infinity_test(name: str, ufunc_of_sign: bool) -> None:
-    @offers(name)
+    @offers(name, does=f"`np.{name}`.")
     def function(x: Any, out: Any = None) -> Any:
         if isinstance(out, tuple):
             raise TypeError("return arrays must be of ArrayType")  # NumPy's words
@@ -324,9 +324,6 @@ def _offer_infinity_test(name: str, ufunc_of_sign: bool) -> None:
         sign = sign if ufunc_of_sign else formula.apply("logical_not", sign)
         result = formula.tensor(formula.apply("logical_and", formula.apply("isinf", value), sign))
         return assign_out(result, out, name)
-
-    function.__name__ = name
-    function.__doc__ = f"`np.{name}`."
 
 
 _offer_infinity_test("isposinf", False)
