@@ -20,7 +20,7 @@ TABLE = """
             tensor/files.py tensor/ops/npy.py tensor/atomic_file.py
  16550  NumPy functions
             tensor/ops/*
-  2300  masked arrays
+  2200  masked arrays
             tensor/ma/*
   1450  foreign chunks and duck arrays
             tensor/chunk_types/* tensor/array_api.py array_api.py tensor/numba_values.py
