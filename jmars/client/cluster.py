@@ -21,7 +21,7 @@ from jmars.client import cluster_registry
 from jmars.client.arrays import arrays_of
 from jmars.client.cluster_registry import open_clusters
 from jmars.client.connection import Connection, patient_connection, reason, refuse_forked
-from jmars.client.engine_clusters import LEASE, EngineClusters, checked_lease, whole_number
+from jmars.client.engine_clusters import LEASE, EngineClusters, checked_lease, scheduler_processes, whole_number
 from jmars.client.host_clusters import HostClusters
 from jmars.client.job import FloatWarnings, Job
 from jmars.client.job_registry import JobRegistry, attach, descriptors_of, outputs_of
@@ -29,7 +29,6 @@ from jmars.client.local_runs import LocalRuns, kept_bytes, load_local_runs
 from jmars.client.recovery import fetch_each, with_recovery
 from jmars.client.sent_graphs import Retained, SentGraphs, Uploads, move_here
 from jmars.client.serving import WebGateway, close_gateways
-from jmars.config import checked_schedulers, config
 from jmars.deploy.control_process import ClusterProcess, attached, local
 from jmars.deploy.memory import default_limit, usable_cores
 from jmars.devices.find import gpu_names
@@ -106,7 +105,7 @@ class Cluster(EngineClusters, HostClusters):
         schedulers: int | None = None,
         gpus: str | int | Sequence[str] = 0,
     ) -> None:
-        apart = max(int(detach), checked_schedulers(config.schedulers if schedulers is None else schedulers))
+        apart = scheduler_processes(schedulers, detach)
         workers = whole_number("n_workers", usable_cores() if n_workers is None else n_workers)
         threads = whole_number("threads_per_worker", threads_per_worker)
         if detach and name:

@@ -14,6 +14,7 @@ import numpy as np
 
 from jmars.actors.registry import refuse_twin
 from jmars.client.notebook_views import ClusterFacts, Shown
+from jmars.config import checked_schedulers, config
 from jmars.deploy.control_process import ClusterProcess
 from jmars.errors import ClusterStartError
 
@@ -267,3 +268,8 @@ def checked_lease(lease: float) -> float:
     if not lease > 0:
         raise ValueError(f"lease is {lease!r}; give the seconds that an unused cluster lives on, more than 0")
     return float(lease)
+
+
+def scheduler_processes(asked: int | None, detach: bool) -> int:
+    """Number of scheduler processes: at least 1 of a detached cluster; raises ValueError for other numbers."""
+    return max(int(detach), checked_schedulers(config.schedulers if asked is None else asked))

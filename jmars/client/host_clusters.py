@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias, TypeVar
 
 from jmars.actors.registry import refuse_twin
-from jmars.client.engine_clusters import LEASE, checked_lease, whole_number
+from jmars.client.engine_clusters import LEASE, checked_lease, scheduler_processes, whole_number
+from jmars.config import config
 from jmars.devices.find import gpu_names
 from jmars.units import parse_bytes
 
@@ -53,6 +54,7 @@ class HostClusters:
         name: str = "",
         detach: bool = False,
         lease: float = LEASE,
+        schedulers: int | None = None,
     ) -> Self:
         """A cluster of several hosts, each with its workers, memory and disk; becomes the default cluster.
 
@@ -84,6 +86,8 @@ class HostClusters:
             What lists of clusters show.
         detach, lease
             As of `Cluster`: whether the cluster outlives this process, and for how many seconds when nobody uses it.
+        schedulers
+            Scheduler processes on this machine, as of `Cluster`: with 1 or more a scheduler may die, and jobs go on.
 
         Raises
         ------
@@ -119,7 +123,10 @@ class HostClusters:
             "gpus": [_gpus(one) for one in _by_place("gpus", gpus, places, 0)],
         }
         rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-        return cls.of_host(hosts_head(rows, name, same_bits, detach, checked_lease(lease), ucx=_ucx(ucx)))
+        apart = scheduler_processes(schedulers, detach)
+        return cls.of_host(
+            hosts_head(rows, name, same_bits, detach, checked_lease(lease), ucx=_ucx(ucx), schedulers=apart)
+        )
 
     def evacuate(self, *hosts: str) -> None:
         """Have hosts leave a cluster of several hosts; returns when the hosts have left.
@@ -222,7 +229,7 @@ class HostClusters:
         }
         if name:
             refuse_twin(name)
-        return cls.of_host(hosts_head([], name, same_bits, batch=order, ucx=_ucx(ucx)))
+        return cls.of_host(hosts_head([], name, same_bits, batch=order, ucx=_ucx(ucx), schedulers=config.schedulers))
 
     def ticket(
         self,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from jmars.deploy.hosts_host import host_name
@@ -37,7 +37,7 @@ class ElasticHosts:
     is_coming
         Tells whether a client is sending a chunk to a host.
     demand
-        Gives the work that waits.
+        Gives the work that waits: seconds, and operands that could run.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class ElasticHosts:
         launches: Launches,
         places: Sequence[Mapping[str, Any]],
         is_coming: Callable[[int], bool],
-        demand: Callable[[], Demand],
+        demand: Callable[[], Awaitable[tuple[float, int]]],
     ) -> None:
         self._roster, self._launches, self._is_coming, self._demand = roster, launches, is_coming, demand
         self._places = list(places)
@@ -200,7 +200,7 @@ class ElasticHosts:
 
     async def _look(self, elastic: Elastic) -> None:
         here, executors = self._staying, sum(row.cores for row in self._roster.hosts.staying)
-        wanted = elastic.look(asyncio.get_running_loop().time(), len(here), executors, self._demand())
+        wanted = elastic.look(asyncio.get_running_loop().time(), len(here), executors, Demand(*await self._demand()))
         if here and wanted != len(here):
             log.info("%d hosts are wanted, and there are %d", wanted, len(here))
             async with self._changing:

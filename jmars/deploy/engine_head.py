@@ -83,8 +83,7 @@ class EngineHead(ClusterHead):
             watching.cancel()
             server.close()
             self.hang_up()  # before jobs are cancelled: who waits for one hears why the cluster ends
-            for job in await scheduler.session.jobs():  # threads that prepare a graph see it at their next check
-                await scheduler.session.cancel(job["id"])
+            scheduler.close()
             await self._save()
         finally:
             await workers.close()

@@ -26,6 +26,7 @@ from jmars.actors import ActorChannel, Mailbox, remote_method, serve
 from jmars.deploy.clients import ChunkStore, Client, Clients, Lease
 from jmars.deploy.fault_isolation import FaultIsolation
 from jmars.deploy.folders import Folders
+from jmars.deploy.scheduler_subprocess import SchedulerSubprocess
 from jmars.errors import ClusterError, JmarsError, fault_of
 from jmars.model.status import HostStatus, Verdict
 from jmars.scheduler import EventLog, Machine, SessionActor, TaskManagerActor
@@ -33,7 +34,6 @@ from jmars.scheduler.why import CALM, Watchdog, WhyActor
 
 if TYPE_CHECKING:
     from jmars.engines.port import EngineWorkers
-    from jmars.scheduler.elastic import Demand
     from jmars.scheduler.hosts import Hosts
     from jmars.worker.execution import ExecutionActor
 
@@ -78,6 +78,22 @@ class ClusterHead(ABC):
         self._lease: Lease | None = None
         self._lease_timer: asyncio.TimerHandle | None = None
         self._isolation = FaultIsolation(lambda why: self.scheduler.break_jobs(why), self.give_up)
+
+    def make_scheduler(
+        self,
+        workers: ExecutionActor | Hosts,
+        names: Sequence[str],
+        plan_bytes: int,
+        machine: Callable[[], Machine],
+        read_chunk: Callable[[int, int], Awaitable[bytes]],
+        resumed: Callable[[], None] = lambda: None,
+    ) -> SchedulerPort:
+        """A scheduler in this process; where asked for in processes of its own, which may die without harm."""
+        common = plan_bytes, self.job_ended, machine, read_chunk
+        if not self.orders["schedulers"]:
+            return InProcessScheduler(workers, names, *common)
+        orders, journal = {"limit": self.limit, "workers": self.n_workers, **self.orders}, str(self.folders.journal)
+        return SchedulerSubprocess(orders, journal, workers, *common, self.uploads, self.give_up, resumed)
 
     def serve_with(self, scheduler: SchedulerPort, store: ChunkStore, watch: WhyService, passing: Any) -> None:
         """Make the actors that clients reach."""
@@ -129,6 +145,11 @@ class ClusterHead(ABC):
     @abstractmethod
     async def info(self) -> dict[str, Any]:
         """Processes, memory and limits; see Cluster.info."""
+
+    def scheduler_info(self, memory: int) -> dict[str, Any]:
+        """The scheduler's processes, and private bytes of the first, for `info`."""
+        scheduler = self.scheduler
+        return {"pid": scheduler.pid, "state": scheduler.state, "memory": memory, "processes": scheduler.pids}
 
     @remote_method
     async def scale(self, n: int | Sequence[str]) -> None:
@@ -516,7 +537,7 @@ class InProcessScheduler:
         read_chunk: Callable[[int, int], Awaitable[bytes]],
     ) -> None:
         self.session = SessionActor(execution, workers, EventLog(), job_ended, plan_bytes)
-        self.session.context.machine = machine
+        self.session.plan_for(machine)
         self.session.context.read_chunk = read_chunk
         execution.connect(self.session)
         self.tasks = TaskManagerActor(self.session)
@@ -527,7 +548,8 @@ class InProcessScheduler:
         """No effect."""
 
     def close(self) -> None:
-        """No effect."""
+        """Cancel all jobs: threads that prepare a graph see it at their next check."""
+        self.session.close()
 
     @property
     def pid(self) -> int:
@@ -556,15 +578,6 @@ class InProcessScheduler:
     def break_jobs(self, why: str) -> None:
         """End all jobs that run with an InternalError."""
         self.session.break_jobs(why)
-
-    def demand(self) -> Demand:
-        """Work of all running jobs that has not begun."""
-        return self.session.demand()
-
-    def chunk_of(self, key: str, index: int) -> int | None:
-        """Number of a chunk of a kept tensor, by its place in C order; None where there is none. For any thread."""
-        chunks = self.session.meta.tensors.get(key)
-        return chunks[index] if chunks is not None and index < len(chunks) else None
 
     async def plans(self) -> dict[str, int]:
         """Counts of kept structures, and how often they served; dropped tensors are freed by then."""

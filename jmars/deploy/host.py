@@ -19,7 +19,7 @@ from jmars.actors.channel import Descriptor
 from jmars.deploy import memory
 from jmars.deploy.control_process import take_orders
 from jmars.deploy.folders import Folders
-from jmars.deploy.head import FIXED, ClusterHead, InProcessScheduler, SchedulerPort, WhyService
+from jmars.deploy.head import FIXED, ClusterHead, WhyService
 from jmars.deploy.host_machine import HostMachine
 from jmars.deploy.janitor import start_janitor
 from jmars.errors import ClusterError, MemoryLimitError
@@ -43,34 +43,16 @@ class Host(ClusterHead):
         self.machine = HostMachine(orders, folders, zygote, janitor, arena, self.ended.set)
         self.execution = self.machine.execution
         passing = ChunkPiecesActor(self.machine.store, arena.memory)
-        scheduler = self._make_scheduler(self.machine.names, passing)
-        status = partial(host_status, self.execution)
-        watch = WhyService(status, self.machine.moved, scheduler.reasons, self.stalled)
-        self.serve_with(scheduler, self.machine.store, watch, passing)
-        self._watching: asyncio.Task[None] | None = None
-
-    def _make_scheduler(self, workers: list[str], passing: ChunkPiecesActor) -> SchedulerPort:
-        """A scheduler in this process; where asked for in separate processes, which may die without harm."""
-        plans = memory.plan_bytes(self.orders["limit"])
 
         def read_chunk(chunk: int, size: int) -> Awaitable[bytes]:
             return passing.read(chunk, 0, size)
 
-        if not self.orders["schedulers"]:
-            return InProcessScheduler(self.execution, workers, plans, self.job_ended, self._machine, read_chunk)
-        from jmars.deploy.scheduler_subprocess import SchedulerSubprocess  # most clusters need none of it
-
-        return SchedulerSubprocess(
-            self.orders,
-            str(self.folders.journal),
-            self.execution,
-            plans,
-            self.job_ended,
-            self._machine,
-            read_chunk,
-            self.uploads,
-            self.give_up,
-        )
+        plans, names = memory.plan_bytes(orders["limit"]), self.machine.names
+        scheduler = self.make_scheduler(self.execution, names, plans, self._machine, read_chunk)
+        status = partial(host_status, self.execution)
+        watch = WhyService(status, self.machine.moved, scheduler.reasons, self.stalled)
+        self.serve_with(scheduler, self.machine.store, watch, passing)
+        self._watching: asyncio.Task[None] | None = None
 
     # -- for clients
     @property
@@ -132,12 +114,7 @@ class Host(ClusterHead):
             "id": self.orders["id"],
             "name": self.orders["name"],
             "host": {"pid": os.getpid(), "memory": private["control"]},
-            "scheduler": {
-                "pid": self.scheduler.pid,
-                "state": self.scheduler.state,
-                "memory": private.get("scheduler", private["control"]),
-                "processes": self.scheduler.pids,
-            },
+            "scheduler": self.scheduler_info(private.get("scheduler", private["control"])),
             "workers": self.machine.workers_info(private),
             "janitor": {"pid": self.janitor},
             "memory": self.machine.memory_info(private),
@@ -157,9 +134,9 @@ class Host(ClusterHead):
         await self.ended.wait()
         self._watching.cancel()
         server.close()
+        self.hang_up()  # before jobs are cancelled: who waits for one hears why the cluster ends
         self.scheduler.close()
         await self.machine.close()
-        self.hang_up()
         self.folders.remove()
 
     def _kernel_spoke(self, kernel_end: int) -> None:

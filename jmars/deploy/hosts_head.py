@@ -22,6 +22,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ from jmars.deploy.common_bits import CommonBits
 from jmars.deploy.control_process import take_orders
 from jmars.deploy.elastic_hosts import ElasticHosts
 from jmars.deploy.folders import Folders
-from jmars.deploy.head import ClusterHead, InProcessScheduler, WhyService
+from jmars.deploy.head import ClusterHead, WhyService
 from jmars.deploy.host_launches import HostLaunches
 from jmars.deploy.hosts_host import LOCAL
 from jmars.deploy.janitor import start_janitor
@@ -72,8 +73,8 @@ class HostsHead(ClusterHead):
         super().__init__(orders, folders)
         self.janitor = janitor
         self.hosts = Hosts()
-        self.roster = Roster(self.hosts, self._costs, self._changed, self.transferred)
         self._events = HostsEvents()
+        self.roster = Roster(self.hosts, self._costs, self._changed, self._events.transferred)
         self.roster.ucx = orders.get("ucx", "no")
         self._links = HostLinks(self._events.linked)
         self.roster.passed = self._links.passed
@@ -87,7 +88,6 @@ class HostsHead(ClusterHead):
         self._elastic: ElasticHosts | None = None
         self._ends: asyncio.TimerHandle | None = None  # of a cluster without hosts
         self._gave_up: Callable[[int], None] = lambda number: None  # called for a host given up for its silence
-        self._chunk_of: Callable[[str, int], int | None] = lambda key, index: None  # of a kept tensor
 
     async def run(self, kernel_end: int) -> None:
         """Start the hosts, and serve until told to end, or the kernel is gone (`kernel_end` closes).
@@ -123,17 +123,18 @@ class HostsHead(ClusterHead):
             await bits.agree()
             passing = HostsChunks(self.roster)
             plans = memory.plan_bytes(memory.default_limit())
-            names, machine = self.hosts.names, self._machine
             set_engine(NoComputeEngine(self.limit, self.n_workers))  # tensors are built here where a graph unfolds
-            scheduler = InProcessScheduler(self.hosts, names, plans, self.job_ended, machine, passing.read)
-            self._chunk_of = scheduler.chunk_of
+            scheduler = self.make_scheduler(
+                self.hosts, self.hosts.names, plans, self._machine, passing.read, self._tell_standing
+            )
             self._elastic = ElasticHosts(
-                self.roster, launches, self.orders["hosts"], passing.is_coming, scheduler.demand
+                self.roster, launches, self.orders["hosts"], passing.is_coming, scheduler.session.demand
             )
             watch = WhyService(lambda: self._status, lambda: self._moved, scheduler.reasons, self.stalled)
             self.serve_with(scheduler, UnsharedStore(passing.abandon), watch, passing)
             self._events.connect(scheduler.note)
             server = await self.listen()
+            scheduler.start()
             await self.look()
             self.register(engine="hosts")
             self.orders["answer"]({"pid": os.getpid(), "janitor": self.janitor})
@@ -141,8 +142,7 @@ class HostsHead(ClusterHead):
             await self.ended.wait()
             server.close()
             self.hang_up()  # before jobs are cancelled: who waits for one hears why the cluster ends
-            for job in await scheduler.session.jobs():  # threads that prepare a graph see it at their next check
-                await scheduler.session.cancel(job["id"])
+            scheduler.close()
         finally:
             for task in watching:
                 task.cancel()
@@ -157,6 +157,12 @@ class HostsHead(ClusterHead):
             members.close()
             self._tickets.close()
             self.folders.remove()
+
+    def _tell_standing(self) -> None:
+        """Tell a new scheduler of the hosts and links that there are."""
+        for number, state in self._states.items():
+            self._events.moved(number, self.roster.names[number], state, "")
+        self._links.tell_all()
 
     async def prepare(self) -> str:
         """Address at which hosts dial this process, "" for all addresses of this machine."""
@@ -214,12 +220,6 @@ class HostsHead(ClusterHead):
         """Whether a host may come by itself."""
         return bool(self.roster.silent)
 
-    def transferred(
-        self, source: int, target: int, chunks: int, nbytes: int, seconds: float, marks: Sequence[Sequence[int]]
-    ) -> None:
-        """Chunks moved from host `source` to host `target`."""
-        self._events.transferred(source, target, chunks, nbytes, seconds, marks)
-
     # -- for clients
     @property
     def n_hosts(self) -> int:
@@ -275,6 +275,7 @@ class HostsHead(ClusterHead):
         total = summed([one["memory"] for one in told.values()]) if told else emptied(self._memory)
         self._memory = total
         total["peak"] = self.peak = max(self.peak, total.get("resident", 0))  # lost hosts tell theirs no more
+        own = {"head": here} | {name: memory.private_bytes(pid) for name, pid in self.scheduler.pids.items()}
         processes = {
             f"{rows[number].name}/{name}": size
             for number, one in told.items()
@@ -285,14 +286,14 @@ class HostsHead(ClusterHead):
             "name": self.orders["name"],
             "hosts": [self._host_info(row, told.get(row.number)) for _, row in sorted(rows.items())],
             "host": {"pid": os.getpid(), "memory": here},
-            "scheduler": {"pid": self.scheduler.pid, "state": self.scheduler.state, "memory": here},
+            "scheduler": self.scheduler_info(own.get("scheduler", here)),
             "workers": [
                 {**worker, "name": f"{rows[number].name}/{worker['name']}", "host": rows[number].name}
                 for number, one in told.items()
                 for worker in one["workers"]
             ],
             "janitor": {"pid": self.janitor},
-            "memory": total | {"processes": processes | {"head": here}},
+            "memory": total | {"processes": processes | own},
             "plans": plans,
             "links": self._links.info({number: row.name for number, row in rows.items()}),
             **(self._elastic.info() if self._elastic is not None else {}),
@@ -377,11 +378,9 @@ class HostsHead(ClusterHead):
         def held_by(chunk: int) -> int:
             return next((row_of[number] for number in self.hosts.places.holders(chunk) if number in row_of), -1)
 
-        def stored_in(key: str, index: int) -> int:
-            chunk = self._chunk_of(key, index)
-            return -1 if chunk is None else held_by(chunk)
-
-        return Machine(self._profile, memory, rows=rows, numbers=numbers, row_of=stored_in, row_of_chunk=held_by)
+        by_worker = [row_of.get(number, -1) for number in self.hosts.host_of]
+        machine = Machine(self._profile, memory, rows=rows, numbers=numbers, row_of_chunk=held_by)
+        return replace(machine, row_of_worker=by_worker)
 
     def _planned_on(self) -> list[HostRow]:
         """Hosts that stay; where no host is left, all hosts that ever were."""

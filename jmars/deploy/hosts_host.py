@@ -28,6 +28,7 @@ def hosts_head(
     lease: float = math.inf,
     batch: dict[str, Any] | None = None,
     ucx: str = "no",
+    schedulers: int = 0,
 ) -> ControlProcess:
     """Start a cluster's head on this machine; the hosts are the head's to start and to end.
 
@@ -47,6 +48,8 @@ def hosts_head(
         Whether hosts read chunks by UCX: "no", "auto" or "always".
     batch
         Hosts that a batch system starts, in place of `places`; see BatchLaunch.
+    schedulers
+        Processes that schedule; 0: the head does.
 
     Raises
     ------
@@ -54,6 +57,7 @@ def hosts_head(
         If a host does not come up.
     """
     orders = {"hosts": list(places), "same_bits": same_bits, "lease": lease, "batch": batch, "ucx": ucx}
+    orders["schedulers"] = schedulers
     seconds = HOSTS_SECONDS if batch is None else QUEUE_SECONDS
     return ControlProcess(("head",), "hosts", orders, name, detached=detached, seconds=seconds)
 
@@ -89,4 +93,5 @@ def inside_head(
         If the engine does not answer, or no host comes up.
     """
     orders = {"engine": engine, "probe": probe, "why": why, "hosts": [], "same_bits": True, "lease": math.inf}
+    orders["schedulers"] = 0
     return ControlProcess(("head", kind), kind, orders, name, seconds=INSIDE_SECONDS, ended=ended)

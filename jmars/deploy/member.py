@@ -29,7 +29,7 @@ from jmars.storage.chunks import ChunkRange, received
 from jmars.worker import Zygote
 from jmars.worker.chunk_exchange import WITHDRAWN, ChunkExchange, ChunkKeepingActor, ServingActor
 from jmars.worker.host_status import host_status
-from jmars.worker.remote_scheduler import Orders, RecoverySnapshot, RemoteScheduler
+from jmars.worker.remote_scheduler import HostOrders, RecoverySnapshot, RemoteScheduler
 from jmars.worker.store import ChunkPiecesActor
 
 log = logging.getLogger("jmars.host")
@@ -71,14 +71,14 @@ class Member:
         self.folders = folders
         self.machine = self.machine_of(ticket, folders, zygote, janitor, arena, self.ended.set)
         execution = self.machine.execution
-        known = RecoverySnapshot(execution.chunks)
+        known = RecoverySnapshot(execution.held)
         reports = RemoteScheduler(self._report, known)
         execution.connect(reports)
         self.mailbox = Mailbox()
         self.exchange = ChunkExchange(
             execution, self.machine.children, folders.spill, self._pull_by_head, self._listening
         )
-        self._orders = Orders(execution, reports, known, self.exchange.open_lanes)
+        self._orders = HostOrders(execution, reports, known, self.exchange.open_lanes)
         self._orders.hold()  # those of running jobs come with the answer to the join
         self.mailbox.add("workers", self._orders)
         self.mailbox.add("passing", ChunkPiecesActor(self.machine.store, arena.memory))

@@ -11,10 +11,13 @@ import asyncio
 import json
 import logging
 import os
+import pickle
 import socket
 import sys
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from jmars.actors import ActorChannel, Mailbox, UnixGreeting, remote_method
@@ -71,7 +74,6 @@ class SchedulerProcess:
     @remote_method
     async def resume(self, host: dict[str, Any]) -> list[dict[str, Any]]:
         """Go on where the scheduler before stopped; returns reports of jobs that had ended."""
-        self._session.context.set_workers(host["workers"], host["staying"])
         resuming = Resuming(self._session, self._noted, self._workers, self._give_up)
         await resuming.run(self._records, host)
         self._records = []
@@ -81,10 +83,22 @@ class SchedulerProcess:
         return resuming.reports
 
     @remote_method
-    def machine(self, profile: dict[str, Any], memory: int, fresh: int, gpus: Sequence[int] = ()) -> None:
-        """Take measured costs of operands on the host, and the memory of the host and of its GPUs in bytes."""
+    def workers(self, names: Sequence[str], absent: Sequence[int]) -> None:
+        """Take the names of all workers that ever were, and the numbers of the absent ones."""
+        context = self._session.context
+        context.workers[:] = names
+        context.absent.clear()
+        context.absent.update(absent)
+
+    @remote_method
+    def machine(self, profile: dict[str, Any], memory: int, fresh: int, gpus: Sequence[int], hosts: bytes) -> None:
+        """Take measured costs of operands, the memory of the host and of its GPUs in bytes, and the rows of hosts."""
         machine = Machine(Profile.of(profile), memory, fresh, gpus=gpus)
-        self._session.context.machine = lambda: machine
+        if hosts:
+            rows, numbers, by_worker = pickle.loads(hosts)
+            row_of_chunk = partial(self._workers.row_of_chunk, by_worker)
+            machine = replace(machine, rows=rows, numbers=numbers, row_of_chunk=row_of_chunk, row_of_worker=by_worker)
+        self._session.plan_for(lambda: machine)
 
     @remote_method
     def note(self, kind: str, job: str, data: dict[str, Any]) -> None:
@@ -146,6 +160,7 @@ class Reports:
             self._act_on(report)
 
     def _act_on(self, report: Report) -> None:
+        self._workers.note(report)
         try:
             self._session.report(report)
         except Exception as error:  # half done is no way to go on: the next scheduler begins from the journal

@@ -17,6 +17,7 @@ import asyncio
 import json
 import logging
 import os
+import pickle
 import secrets
 import signal
 import socket
@@ -25,16 +26,19 @@ import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jmars.actors import ActorChannel, Mailbox, UnixGreeting, actor_proxy, new_token, remote_method
 from jmars.deploy.control_process import ended_within, is_stopped
 from jmars.errors import ClusterLostError
 from jmars.model import events
-from jmars.model.messages import JobClosed, Report
+from jmars.model.messages import JobClosed, Report, WorkerMoved
 from jmars.scheduler import Machine, SessionActor, TaskManagerActor, WhyActor
 from jmars.worker import ExecutionActor
 from jmars.worker.remote_scheduler import Orders, RecoverySnapshot, RemoteScheduler
+
+if TYPE_CHECKING:
+    from jmars.scheduler.hosts import Hosts
 
 log = logging.getLogger("jmars.host")
 
@@ -51,11 +55,15 @@ class SchedulerSubprocess:
     Parameters
     ----------
     orders
-        Of the host: limit, workers, threads, path.
+        Of the host: limit, workers, path, schedulers.
     journal
         Path of the file that a next scheduler reads.
+    workers
+        Workers of this host, or of all hosts of the cluster.
     besides
         Gives (first, count) of the chunks that clients are bringing.
+    resumed
+        Called when a scheduler is up, which has heard of no event yet.
     hopeless
         Called with the reason when schedulers die one after the other.
     """
@@ -64,13 +72,14 @@ class SchedulerSubprocess:
         self,
         orders: dict[str, Any],
         journal: str,
-        execution: ExecutionActor,
+        workers: ExecutionActor | Hosts,
         plan_bytes: int,
         job_ended: Callable[[dict[str, Any]], None],
         machine: Callable[[], Machine],
         read_chunk: Callable[[int, int], Awaitable[bytes]],
         besides: Callable[[], list[tuple[int, int]]],
         hopeless: Callable[[str], None],
+        resumed: Callable[[], None] = lambda: None,
     ) -> None:
         self._orders = {
             "limit": orders["limit"],
@@ -85,16 +94,17 @@ class SchedulerSubprocess:
             self._holders = ShardHolders(orders["schedulers"] - 1, folder, orders["path"], self._holder_moved)
             self._orders["holders"] = self._holders.orders
         self._job_ended, self._machine, self._besides, self._hopeless = job_ended, machine, besides, hopeless
+        self._resumed = resumed
         self.submitted = asyncio.Event()
         self.session = actor_proxy(SessionActor, "session", self._ask_session, self._tell)
         self.tasks = actor_proxy(TaskManagerActor, "tasks", self.ask, self._tell)
         self.reasons = actor_proxy(WhyActor, "why", self.ask, self._tell)
-        self._execution = execution
-        self._known = RecoverySnapshot(execution.chunks)
+        self._workers = workers
+        self._known = RecoverySnapshot(workers.held)
         self._reports = RemoteScheduler(self._report, self._known)
-        execution.connect(self._reports)
+        workers.connect(self._reports)
         self._mailbox = Mailbox()
-        self._orders_taken = Orders(execution, self._reports, self._known)
+        self._orders_taken = Orders(workers, self._reports, self._known)
         self._mailbox.add("workers", self._orders_taken)
         self._mailbox.add("host", _ForScheduler(self, read_chunk))
         self._process: subprocess.Popen[bytes] | None = None
@@ -155,6 +165,8 @@ class SchedulerSubprocess:
     def note(self, kind: str, job: str, data: dict[str, Any]) -> None:
         """Log an event of the host."""
         if self._hearing is not None:
+            if kind in (events.HOST_MOVED, events.LINK_MEASURED):
+                self._tell_machine()
             self._hearing.tell("scheduler", "note", kind, job, data)
 
     def break_jobs(self, why: str) -> None:
@@ -265,15 +277,15 @@ class SchedulerSubprocess:
     async def _resume(self, channel: ActorChannel) -> None:
         """Send the new scheduler the recovery snapshot of this host; later reports go to the new scheduler."""
         self._gathered = None  # they are in the announcement
-        scaling = self._execution.dispatch.scaling
-        known = self._known.as_data(self._besides()) | {"workers": scaling.names, "staying": scaling.staying}
-        asked = asyncio.ensure_future(channel.ask("scheduler", "resume", known))
         self._hearing = channel  # with no turn of the loop between: what is reported now is not in the announcement
+        channel.tell("scheduler", "workers", *self._workers.standing())  # before any event tells of workers
         self._tell_machine()
+        asked = asyncio.ensure_future(channel.ask("scheduler", "resume", self._known.as_data(self._besides())))
         for report in await asked:
             self.job_ended(report)
         self._channel = channel
         self._up.set()
+        self._resumed()
 
     def _lost(self, gone: asyncio.Event) -> None:
         self._hearing = self._channel = None
@@ -311,7 +323,8 @@ class SchedulerSubprocess:
     def _report(self, report: Report) -> None:
         if self._hearing is None:
             return
-        if isinstance(report, JobClosed) and time.monotonic() - self._told_machine > MACHINE_SECONDS:
+        is_late = time.monotonic() - self._told_machine > MACHINE_SECONDS
+        if isinstance(report, WorkerMoved) or (isinstance(report, JobClosed) and is_late):
             self._tell_machine()
         if self._gathered is None:
             self._gathered = []
@@ -327,10 +340,15 @@ class SchedulerSubprocess:
 
     def _tell_machine(self) -> None:
         self._told_machine = time.monotonic()
-        machine = self._machine()
         if self._hearing is not None:
-            told = machine.profile.as_data(), machine.memory, machine.fresh, list(machine.gpus)
-            self._hearing.tell("scheduler", "machine", *told)
+            self._hearing.tell("scheduler", "machine", *machine_as_data(self._machine()))
+
+
+def machine_as_data(machine: Machine) -> tuple[Any, ...]:
+    """Arguments of `SchedulerProcess.machine`."""
+    hosts = machine.rows, list(machine.numbers), list(machine.row_of_worker)
+    told = machine.profile.as_data(), machine.memory, machine.fresh, list(machine.gpus)
+    return *told, b"" if machine.rows is None else pickle.dumps(hosts)
 
 
 class _ForScheduler:

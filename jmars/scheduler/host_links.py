@@ -83,6 +83,11 @@ class HostLinks:
         mean = self._by_head[source, reader] = newest if mean is None else mean + NEWEST * (newest - mean)
         self._take(source, reader, MeasuredLink(mean, 0.0, "head"))
 
+    def tell_all(self) -> None:
+        """Tell all links again."""
+        for (source, reader), link in self._links.items():
+            self._tell({"from": source, "to": reader, **link._asdict(), "why": ""})
+
     def info(self, names: Mapping[int, str]) -> list[dict[str, Any]]:
         """Each link with what was told of it last; see Cluster.info."""
         return [

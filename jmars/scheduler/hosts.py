@@ -86,6 +86,15 @@ class Hosts:
         self._balance = Balance()
         self.awaits = False
 
+    def held(self) -> dict[int, list[int]]:
+        """Chunks of each host, under its first worker; copies too."""
+        return {row.first: self.places.of_host(row.number) for row in self.here}
+
+    def standing(self) -> tuple[list[str], list[int]]:
+        """Names of all workers that ever were, and the numbers of those whose host is lost, leaves or has left."""
+        absent = [row for row in self.rows.values() if not row.here or row.leaving]
+        return self.names, [worker for row in absent for worker in range(row.first, row.first + row.workers)]
+
     # -- hosts come and go
     def connect(self, scheduler: ReportPort) -> None:
         """Send reports to this scheduler from now on."""

@@ -62,6 +62,8 @@ class Machine:
         where it is not known.
     row_of_chunk
         Gives the row that stores a chunk now, by the chunk's number in the cluster; -1 where it is not known.
+    row_of_worker
+        Row of the host of every worker; -1 where it is not planned for.
     balances
         Whether the machines balance work by themselves, so that no run is planned anew.
     gpus
@@ -75,6 +77,7 @@ class Machine:
     numbers: Sequence[int] = ()
     row_of: Callable[[str, int], int] = lambda key, index: -1
     row_of_chunk: Callable[[int], int] = lambda chunk: -1
+    row_of_worker: Sequence[int] = ()
     balances: bool = False
     gpus: Sequence[int] = ()
 

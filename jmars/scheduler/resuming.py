@@ -25,6 +25,7 @@ from msgspec.structs import replace
 
 from jmars.errors import ClusterError
 from jmars.model.messages import (
+    ChunksKept,
     ChunksLost,
     CloseJob,
     EnqueueGraph,
@@ -112,6 +113,7 @@ class Resuming:
             self._workers.muted = False
         for job in [job for job in host["jobs"] if job not in running]:
             await self._give_up(job, not self._is_between(job))
+        self._workers.holder = {chunk: worker for worker, some in host["chunks"] for chunk in _numbers(some)}
         gone = self._settle_chunks(host, running)
         self._order_the_rest(host, running)
         if gone:  # last, because it orders the operands that make these chunks
@@ -314,7 +316,7 @@ class Resuming:
 
     def _settle_chunks(self, host: Mapping[str, Any], going: Mapping[str, StageRun]) -> list[int]:
         """Free chunks without a holder; returns the lost ones, which are to be computed again."""
-        here = set(np.frombuffer(host["chunks"], "<i8").tolist())
+        here = set(self._workers.holder)
         needed = set(self._session.meta.held())
         for stage in going.values():
             program, chunk = stage.table.program, stage.table.chunk
@@ -410,6 +412,7 @@ def _catch_up(stage: StageRun, here: Mapping[str, Any]) -> None:
     left: dict[int, int] = {}
     for worker, operands in here["stored"]:
         left |= {one: worker for one in _unpacked(operands) if rows.state[one] not in (S.FINISHED, S.FREED)}
+        rows.kept(_unpacked(operands), worker)  # chunks may have moved since the journaled report
     while not stage.ended:
         ready = [one for one in left if rows.state[one] == S.READY]
         if not ready:
@@ -434,6 +437,11 @@ def _unpacked(numbers: bytes) -> list[int]:
     return found
 
 
+def _numbers(chunks: bytes) -> list[int]:
+    found: list[int] = np.frombuffer(chunks, "<i8").tolist()
+    return found
+
+
 class RemoteWorkers:
     """Orders as messages: a `WorkerPort`.
 
@@ -448,6 +456,8 @@ class RemoteWorkers:
         Whether orders are dropped: replayed orders are applied here, not sent.
     opening
         Called with each table before it is sent; may raise to refuse it.
+    holder
+        On several hosts: by chunk, a worker of a host that has it; for plans, which may do without.
     """
 
     def __init__(self, send: Callable[[Sequence[Order]], None]) -> None:
@@ -455,6 +465,28 @@ class RemoteWorkers:
         self._gathered: list[Order] | None = None
         self.muted = False
         self.opening: Callable[[JobTable], None] = lambda table: None
+        self.holder: dict[int, int] = {}
+        self._base: dict[str, int] = {}  # of open jobs
+
+    def note(self, report: Report) -> None:
+        """Note where chunks are by now."""
+        match report:
+            case Finished(job, operands, worker) if job in self._base:
+                base = self._base[job]
+                self.holder.update((base + operand, worker) for operand in operands)
+            case ChunksKept(chunks, worker):
+                self.holder.update(dict.fromkeys(chunks, worker))
+            case ChunksLost(chunks):
+                self._forget(chunks)
+
+    def row_of_chunk(self, row_of_worker: Sequence[int], chunk: int) -> int:
+        """Row of a machine that stores a chunk, by the rows of all workers; -1 where it is not known."""
+        worker = self.holder.get(chunk, -1)
+        return row_of_worker[worker] if 0 <= worker < len(row_of_worker) else -1
+
+    def _forget(self, chunks: Iterable[int]) -> None:
+        for chunk in chunks:
+            self.holder.pop(chunk, None)
 
     def gather(self) -> None:
         """Keep orders from now on until `send_gathered` is called, to be sent as a single message."""
@@ -477,6 +509,7 @@ class RemoteWorkers:
     def open_job(self, table: JobTable) -> None:
         """Take the operands of a job; refusals come as reports."""
         self.opening(table)
+        self._base[table.job] = table.base
         if not self.muted:
             self._order(OpenJob(table.job, cloudpickle.dumps(table)))
 
@@ -494,9 +527,11 @@ class RemoteWorkers:
 
     def close_job(self, job: str) -> None:
         """Forget a job; `closed` is reported."""
+        self._base.pop(job, None)
         self._order(CloseJob(job))
 
     def free_chunks(self, chunks: Sequence[int]) -> None:
         """Give the memory or file of chunks back."""
         if chunks:
+            self._forget(chunks)
             self._order(FreeChunks(list(chunks)))

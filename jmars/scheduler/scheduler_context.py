@@ -53,12 +53,6 @@ class SchedulerContext:
     absent: set[int] = field(default_factory=set)  # workers that are lost, leave or have left
     _refining: set[asyncio.Task[None]] = field(default_factory=set)
 
-    def set_workers(self, names: Sequence[str], staying: int) -> None:
-        """The workers of one host: names of all workers that ever were, of which the first `staying` are here."""
-        self.workers[:] = names
-        self.absent.clear()
-        self.absent.update(range(staying, len(names)))
-
     def here(self) -> Sequence[str]:
         """Names of the workers to plan for; on several machines of all workers, present or not, since `Machine.rows`
         has the present workers.

@@ -11,8 +11,9 @@ import time
 from array import array
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jmars.actors import remote_method
 from jmars.errors import UnknownTaskError, fault_of
@@ -35,11 +36,9 @@ from jmars.scheduler.event_log import EventLog
 from jmars.scheduler.graph_actor import GraphActor
 from jmars.scheduler.plans import Plans
 from jmars.scheduler.prepare import Ready
+from jmars.scheduler.ranking import Machine
 from jmars.scheduler.scheduler_context import ChunkMetaActor, SchedulerContext
 from jmars.tensor.structure import Bindings
-
-if TYPE_CHECKING:
-    from jmars.scheduler.elastic import Demand
 
 log = logging.getLogger("jmars.scheduler")
 
@@ -124,6 +123,11 @@ class SessionActor:
         for graph in list(self._jobs.values()):
             graph.broken(why)
 
+    def close(self) -> None:
+        """Stop all jobs that run."""
+        for graph in list(self._jobs.values()):
+            graph.isolate_faults(graph.cancel)
+
     @remote_method
     async def describe(self, job: str) -> dict[str, Any]:
         """State, counts of operands by state, progress, seconds, error."""
@@ -190,13 +194,27 @@ class SessionActor:
         """Chunk numbers of kept tensors, each in C order of the grid; raises ChunkLostError of the first lost."""
         return [self.meta.chunks(key) for key in keys]
 
-    def demand(self) -> Demand:
-        """Work of all running jobs that has not begun, and operands that could run at the same time."""
-        from jmars.scheduler.elastic import Demand  # only several hosts need it
+    def plan_for(self, machine: Callable[[], Machine]) -> None:
+        """Plan for this machine from now on; the rows of kept tensors are those of their chunks."""
+        tensors = self.meta.tensors
 
+        def located() -> Machine:
+            found = machine()
+
+            def row_of(key: str, index: int) -> int:  # for any thread
+                chunks = tensors.get(key, ())
+                return found.row_of_chunk(chunks[index]) if index < len(chunks) else -1
+
+            return found if found.rows is None else replace(found, row_of=row_of)
+
+        self.context.machine = located
+
+    @remote_method
+    async def demand(self) -> tuple[float, int]:
+        """Seconds of work of all running jobs that has not begun, and operands that could run at the same time."""
         rows = [(graph.stage.eta, graph.stage.operands.state) for graph in self._jobs.values() if graph.stage]
         seconds = sum(eta.waiting(state) for eta, state in rows)
-        return Demand(seconds, sum(state.count(S.READY) + state.count(S.RUNNING) for _, state in rows))
+        return seconds, sum(state.count(S.READY) + state.count(S.RUNNING) for _, state in rows)
 
     # -- for workers
     def report(self, report: Report) -> None:

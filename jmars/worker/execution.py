@@ -125,6 +125,17 @@ class ExecutionActor:
         """Measurements of jobs."""
         return self.dispatch.ledger
 
+    def held(self) -> dict[int, set[int]]:
+        """Chunks of this host, under its first worker."""
+        chunks = self.chunks
+        here = chunks.memory.keys() | chunks.disk.keys() | chunks.on_device.keys() | chunks.moving
+        return {0: here - chunks.doomed}
+
+    def standing(self) -> tuple[list[str], list[int]]:
+        """Names of all workers that ever were, and the numbers of those that leave or have left."""
+        scaling = self.dispatch.scaling
+        return scaling.names, list(range(scaling.staying, len(scaling.names)))
+
     # -- the scheduler
     def connect(self, scheduler: ReportPort) -> None:
         """Send reports to this scheduler from now on."""

@@ -26,6 +26,7 @@ from jmars.actors import remote_method
 from jmars.errors import JmarsError, fault_of
 from jmars.model.limits import REMEMBERED_JOBS
 from jmars.model.messages import (
+    ChunksKept,
     ChunksLost,
     CloseJob,
     EnqueueGraph,
@@ -51,10 +52,10 @@ from jmars.model.messages import (
     StopExecution,
     TakeBack,
     WorkerLost,
+    WorkerPort,
     decompressed,
     from_int_planes,
 )
-from jmars.storage.chunks import Chunks
 
 if TYPE_CHECKING:
     from jmars.worker.execution import ExecutionActor
@@ -78,33 +79,44 @@ class RemoteScheduler:
         self.when_closed: dict[str, asyncio.Future[None]] = {}  # by abandoned job: set when the job is closed
 
     def report(self, report: Report) -> None:
-        """Remember and send a report."""
+        """Remember and send a report; one that comes twice or too late changes nothing that is remembered."""
+        known = self._known
+        match report:
+            case ChunksLost(chunks) | InputsMissing(chunks=chunks):
+                known.chunks_gone(chunks)
+            case ChunksKept(chunks, worker):
+                known.kept(chunks, worker)
+        if getattr(report, "job", "") in known.jobs:
+            self._remember(report)
+        if isinstance(report, JobClosed | Refused) and report.job not in known.jobs and self._is_abandoned(report.job):
+            return
+        self._send(report)
+
+    def _remember(self, report: Report) -> None:
+        """Remember a report of an open job."""
         known = self._known
         match report:
             case Started(job, operands, worker):
                 known.running(job, operands, worker)
             case Finished(job, operands, worker, shapes):
                 known.stored(job, operands, worker, shapes)
+            case Refused(job, -1):
+                known.refused(job)
             case Failed(job, operand) | Refused(job, operand):
-                if operand >= 0:
-                    known.gone(job, [operand])
-            case Interrupted(job, operands) | WorkerLost(job, operands):
+                known.gone(job, [operand])
+            case Interrupted(job, operands) | WorkerLost(job, operands) | InputsMissing(job, operands):
                 known.gone(job, operands)
             case OperandsReturned(job, operands):
                 known.gone(job, operands)
-            case InputsMissing(job, operands, chunks):
-                known.chunks_gone(chunks)
-                known.gone(job, operands)
-            case ChunksLost(chunks):
-                known.chunks_gone(chunks)
             case JobClosed(job, measured):
                 known.close(job, measured)
-                waiting = self.when_closed.pop(job, None)
-                if waiting is not None:  # abandoned: the scheduler is not told
-                    if not waiting.done():
-                        waiting.set_result(None)
-                    return
-        self._send(report)
+
+    def _is_abandoned(self, job: str) -> bool:
+        """Whether a closed job was abandoned, of which the scheduler is not told."""
+        waiting = self.when_closed.pop(job, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(None)
+        return waiting is not None
 
 
 class Orders:
@@ -115,7 +127,7 @@ class Orders:
 
     def __init__(
         self,
-        workers: ExecutionActor,
+        workers: WorkerPort,
         reports: RemoteScheduler,
         known: RecoverySnapshot,
         opened: Callable[[], None] = lambda: None,
@@ -168,17 +180,8 @@ class Orders:
                 self.rerank(job, decompressed(packed, size) if size else packed)
             case CloseJob(job):
                 self.close_job(job)
-            case FreeChunks(chunks, lost):
-                if lost:
-                    self._workers.drop_chunks(chunks)
-                else:
-                    self.free_chunks(chunks)
-            case KeepChunks(chunks):
-                self._workers.keep_chunks(chunks)
-            case TakeBack(job, operands):
-                self._workers.take_back(job, operands)
-            case LocateChunks():
-                self._workers.locate_chunks(order)
+            case FreeChunks(chunks):
+                self.free_chunks(chunks)
 
     def open_job(self, job: str, blob: bytes, size: int = 0) -> None:
         """Take the operands of a job, a pickled JobTable; compressed where `size` is not 0."""
@@ -241,6 +244,25 @@ class Orders:
             self._workers.free_chunks(range(known.base, known.base + len(known.state)))
 
 
+class HostOrders(Orders):
+    """The actor "workers" of a host beside other hosts; the orders of `Hosts` come here."""
+
+    _workers: ExecutionActor
+
+    def _act_on(self, order: Order) -> None:
+        match order:
+            case FreeChunks(chunks, True):
+                self._workers.drop_chunks(chunks)
+            case KeepChunks(chunks):
+                self._workers.keep_chunks(chunks)
+            case TakeBack(job, operands):
+                self._workers.take_back(job, operands)
+            case LocateChunks():
+                self._workers.locate_chunks(order)
+            case _:
+                super()._act_on(order)
+
+
 NOT_HERE, QUEUED, RUNNING, STORED = range(4)  # state of an operand, by the last report or order
 
 
@@ -272,7 +294,12 @@ class JobSnapshot:
 
 
 class RecoverySnapshot:
-    """Facts that a new scheduler needs about this host.
+    """Facts that a new scheduler needs about the workers of a host, or of all hosts.
+
+    Parameters
+    ----------
+    held
+        Gives the chunks that are here, by a worker of the host that has them.
 
     Attributes
     ----------
@@ -282,10 +309,10 @@ class RecoverySnapshot:
         Measurements of recently closed jobs by name; the scheduler that closed them may have died before the report.
     """
 
-    def __init__(self, chunks: Chunks) -> None:
+    def __init__(self, held: Callable[[], Mapping[int, Iterable[int]]]) -> None:
         self.jobs: dict[str, JobSnapshot] = {}
         self.closed: dict[str, dict[str, Any]] = {}
-        self._chunks = chunks
+        self._held = held
 
     def opened(self, table: JobTable) -> None:
         """A job was opened."""
@@ -330,6 +357,17 @@ class RecoverySnapshot:
                 if 0 <= operand < len(known.state) and known.state[operand] == STORED:
                     known.state[operand] = NOT_HERE
 
+    def kept(self, chunks: Iterable[int], worker: int) -> None:
+        """Stored chunks moved to the host of `worker`."""
+        for known in self.jobs.values():
+            for chunk in chunks:
+                if chunk - known.base in known.worker:
+                    known.worker[chunk - known.base] = worker
+
+    def refused(self, job: str) -> None:
+        """A job could not be opened."""
+        del self.jobs[job]
+
     def close(self, job: str, measured: dict[str, Any]) -> None:
         """A job was closed."""
         del self.jobs[job]
@@ -339,12 +377,10 @@ class RecoverySnapshot:
 
     def as_data(self, besides: Iterable[tuple[int, int]]) -> dict[str, Any]:
         """Plain data for a message; `besides` are (first, count) of chunks that clients upload."""
-        chunks = self._chunks
-        held = (chunks.memory.keys() | chunks.disk.keys() | chunks.on_device.keys() | chunks.moving) - chunks.doomed
         return {
             "jobs": {job: known.as_data() for job, known in self.jobs.items()},
             "closed": self.closed,
-            "chunks": np.array(sorted(held), "<i8").tobytes(),
+            "chunks": [(worker, np.array(sorted(some), "<i8").tobytes()) for worker, some in self._held().items()],
             "besides": [(first, count) for first, count in besides],
         }
 

@@ -22,7 +22,6 @@ from jmars.client.host_clusters import _by_place, _ucx
 from jmars.deploy import elastic_hosts
 from jmars.deploy.elastic_hosts import ElasticHosts
 from jmars.errors import ClusterError, ClusterStartError
-from jmars.scheduler.elastic import Demand
 from tests.contract.engine.kinds import until
 
 
@@ -235,12 +234,12 @@ def test_a_look_at_the_work_that_fails_is_told_and_the_next_one_comes(monkeypatc
     async def run() -> None:
         again, asked = asyncio.Event(), []
 
-        def demand() -> Demand:
+        async def demand() -> tuple[float, int]:
             asked.append(elastic.info()["adapt"]["why"])
             if len(asked) == 1:
                 raise OSError("no route to host")
             again.set()
-            return Demand(0.0, 0)
+            return 0.0, 0
 
         row: Any = SimpleNamespace(number=1, cores=2)
         roster: Any = SimpleNamespace(hosts=SimpleNamespace(staying=[row]))

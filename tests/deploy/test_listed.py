@@ -20,7 +20,7 @@ from jmars.web.results import _Jobs
 from jmars.worker.chunk_exchange import ChunkExchange, ServingActor
 from jmars.worker.store import ChunkPiecesActor, ChunkTransferActor
 
-SESSION = "submit cancel withdraw describe wait jobs read take_chunks keep drop chunks"
+SESSION = "submit cancel withdraw demand describe wait jobs read take_chunks keep drop chunks"
 LISTED = {
     SessionActor: SESSION,
     ClientSession: "submit attach forget call_me take_chunks keep drop",
@@ -39,7 +39,7 @@ LISTED = {
     TaskManagerActor: "results result wait last_idle_time tileable_graph tileable_details tileable_subtasks",
     WhyActor: "job cluster operand pulses expect stalled",
     JournaledSession: "submit cancel withdraw keep drop",
-    SchedulerProcess: "resume machine note plans ping",
+    SchedulerProcess: "workers resume machine note plans ping",
     JobRegistry: "ended stalled scaled broken stopped",
 }
 

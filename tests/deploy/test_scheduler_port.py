@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import sys
-import types
 
 import cloudpickle
 import pytest
@@ -27,9 +26,14 @@ class Execution:
     """Workers that run each operand as soon as it is enqueued."""
 
     def __init__(self):
-        self.chunks = types.SimpleNamespace(memory={}, disk={}, on_device={}, moving=set(), doomed=set())
+        self.here = set()
         self.scheduler = None
-        self.dispatch = types.SimpleNamespace(scaling=types.SimpleNamespace(names=["w0"], staying=1))
+
+    def held(self):
+        return {0: self.here}
+
+    def standing(self):
+        return ["w0"], []
 
     def connect(self, scheduler):
         self.scheduler = scheduler
@@ -39,7 +43,7 @@ class Execution:
 
     def enqueue_graph(self, job, operands, workers):
         for operand, worker in zip(operands, workers, strict=True):
-            self.chunks.memory[self.base + operand] = 0
+            self.here.add(self.base + operand)
             asyncio.get_running_loop().call_soon(self._run, job, operand, worker)
 
     def _run(self, job, operand, worker):
@@ -56,8 +60,7 @@ class Execution:
         asyncio.get_running_loop().call_soon(lambda: self.scheduler.report(JobClosed(job, MEASURED)))
 
     def free_chunks(self, chunks):
-        for chunk in chunks:
-            self.chunks.memory.pop(chunk, None)
+        self.here.difference_update(chunks)
 
 
 def made(kind, tmp_path, ended):
@@ -129,6 +132,27 @@ def test_a_job_runs_and_every_question_is_answered(kind, tmp_path):
             one.close()
 
     asyncio.run(asyncio.wait_for(test(), 60))
+
+
+def test_a_new_scheduler_hears_of_workers_and_machine_before_anything_else(tmp_path):
+    class Channel:
+        def __init__(self):
+            self.heard = []
+
+        def tell(self, actor, method, *args):
+            self.heard.append(method)
+
+        async def ask(self, actor, method, *args):
+            self.heard.append(method)
+            return []
+
+    async def test():
+        port, channel = made(SchedulerSubprocess, tmp_path, []), Channel()
+        asyncio.get_running_loop().call_soon(port.note, "MemoryChanged", "", {"workers": [{}]})  # one of w0
+        await port._resume(channel)
+        assert channel.heard[:2] == ["workers", "machine"] and set(channel.heard[2:]) == {"note", "resume"}
+
+    asyncio.run(test())
 
 
 def test_a_scheduler_that_ends_at_once_is_not_the_last_one(tmp_path):

@@ -26,7 +26,7 @@ def test_the_table_of_a_large_job_is_compressed_and_opened_as_it_was() -> None:
         hosts.open_job(table := _table(n))
         (order,) = link.take()
         assert bool(order.size) is is_compressed and (not is_compressed or len(order.table) < order.size / 3)
-        known = RecoverySnapshot(types.SimpleNamespace(revive=lambda chunk: False))
+        known = RecoverySnapshot(dict)
         orders = Orders(types.SimpleNamespace(open_job=taken.append), RemoteScheduler(taken.append, known), known)
         orders.take([order])
         assert taken == [table]

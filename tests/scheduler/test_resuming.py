@@ -93,7 +93,7 @@ def standing(tables=(), chunks=(), closed=(), **job):
     """What a host announces of the jobs of these tables."""
     nothing = {"queued": b"", "running": [], "stored": [], "sizes": {}}
     jobs = {one.job: {"number": one.number, "base": one.base, **nothing, **job} for one in tables}
-    return {"jobs": jobs, "closed": dict(closed), "chunks": ids(sorted(chunks), "<i8"), "besides": []}
+    return {"jobs": jobs, "closed": dict(closed), "chunks": [(0, ids(sorted(chunks), "<i8"))], "besides": []}
 
 
 def lives(tmp_path, test):

@@ -1,21 +1,26 @@
 """The scheduler apart: the real `SchedulerProcess` and its journal behind a bad wire, killed and started again.
 
-`SimApart` is to the simulated host what `SchedulerSubprocess` is to the real one: it keeps the snapshot,
-starts the next scheduler when one died, tells it how the host stands, and asks it what the last one did not answer.
+`SimApart` is to the simulated host, or to the head of several hosts, what `SchedulerSubprocess` is to the real one: it
+keeps the snapshot, starts the next scheduler when one died, tells it how the workers stand, and asks it what the last
+one did not answer.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from jmars.actors import Mailbox, remote_method
+from jmars.actors import Mailbox, actor_proxy, remote_method
 from jmars.actors.lasting import Received
 from jmars.deploy.scheduler_process import SchedulerProcess
+from jmars.deploy.scheduler_subprocess import machine_as_data
 from jmars.errors import ClusterLostError
 from jmars.model.messages import Report
-from jmars.scheduler import SessionActor
+from jmars.scheduler import SessionActor, WhyActor
+from jmars.scheduler.hosts import Hosts
+from jmars.worker import ExecutionActor
 from jmars.worker.remote_scheduler import Orders, RecoverySnapshot, RemoteScheduler
 from tests.sim.wire import Peer, Wire
 
@@ -30,14 +35,14 @@ START_SECONDS = 0.1  # that a scheduler takes to start, on average
 class SimApart:
     """The host's end of its scheduler; methods of the session are asked by `ask`."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    def __init__(self, world: World, workers: ExecutionActor | Hosts, standing: Callable[[], None]) -> None:
+        self._world, self._workers, self._tell_standing = world, workers, standing
         self._wire = Wire(world.loop, world.faults)
-        self._known = RecoverySnapshot(world.execution.chunks)
+        self._known = RecoverySnapshot(workers.held)
         self._reports = RemoteScheduler(self._report, self._known)
-        world.execution.connect(self._reports)
+        workers.connect(self._reports)
         mailbox = Mailbox()
-        mailbox.add("workers", Orders(world.execution, self._reports, self._known))
+        mailbox.add("workers", Orders(workers, self._reports, self._known))
         mailbox.add("host", self)
         self._incarnation = 0
         self._hearing = False
@@ -45,7 +50,8 @@ class SimApart:
         self._over: set[str] = set()
         self.process: SchedulerProcess
         self._peer = Peer(self._wire, "host", "scheduler", mailbox, 1, self._met)
-        self.journal = str(world.disk.folder.with_suffix(".journal"))
+        self.journal = str(world.hosts[0].disk.folder.with_suffix(".journal"))
+        self.reasons = actor_proxy(WhyActor, "why", self._ask, lambda *_: None)
         self._start()
 
     @property
@@ -53,14 +59,32 @@ class SimApart:
         """The session of the scheduler that is up, or was last."""
         return self.process._session
 
+    @property
+    def active(self) -> bool:
+        """Whether a job has not ended."""
+        return self.session.active
+
+    def note(self, kind: str, job: str, data: dict[str, Any]) -> None:
+        """Log an event of the hosts."""
+        if self._hearing:
+            self._tell_machine()
+            self._peer.tell("scheduler", "note", kind, job, data)
+
+    def _tell_machine(self) -> None:
+        if self._world.machine is not None:
+            self._peer.tell("scheduler", "machine", *machine_as_data(self._world.machine()))
+
     async def ask(self, method: str, *args: Any) -> Any:
         """What the session answers, or that of the next scheduler."""
+        return await self._ask("session", method, *args)
+
+    async def _ask(self, actor: str, method: str, *args: Any) -> Any:
         while True:
             while not self._up.is_set():
                 await self._up.wait()
             incarnation = self._incarnation
             try:
-                return await self._peer.ask("session", method, *args)
+                return await self._peer.ask(actor, method, *args)
             except ClusterLostError:
                 if incarnation == self._incarnation and self._up.is_set():
                     raise  # its own answer
@@ -113,7 +137,6 @@ class SimApart:
         process = self.process = SchedulerProcess(orders)
         process._log._now = world.loop.time  # type: ignore[attr-defined]
         world.tap(process._log)
-        process._session.context.machine = world.machine
         peer: Any = Peer(self._wire, "scheduler", "host", process.mailbox, self._incarnation, lambda _: None)
         process.channel = peer
 
@@ -123,14 +146,15 @@ class SimApart:
 
     async def _resume(self, incarnation: int) -> None:
         bringing = self._world.client.bringing
-        scaling = self._world.execution.dispatch.scaling
-        known = self._known.as_data(bringing) | {"workers": scaling.names, "staying": scaling.staying}
-        asked = asyncio.ensure_future(self._peer.ask("scheduler", "resume", known))
         self._hearing = True
+        self._peer.tell("scheduler", "workers", *self._workers.standing())
+        self._tell_machine()
+        asked = asyncio.ensure_future(self._peer.ask("scheduler", "resume", self._known.as_data(bringing)))
         for report in await asked:
             self.job_ended(report)
         self._world.trace(f"scheduler {incarnation} is up")
         self._up.set()
+        self._tell_standing()
 
     def _report(self, report: Report) -> None:
         if self._hearing:

@@ -77,7 +77,7 @@ class Faults:
     def drawn_for_hosts(cls, random: Random, hosts: int) -> Faults:
         """The faults of one run of several hosts."""
         on = lambda share, value: value if random.random() < share else 0  # noqa: E731
-        return cls(
+        faults = cls(
             executor_dies=on(0.2, 0.05),
             executor_stops=on(0.1, 0.02),
             ignores_stop=on(0.2, 0.3),
@@ -104,6 +104,10 @@ class Faults:
             echoes=on(0.5, 0.2),
             late=on(0.3, 0.02),
         )
+        if random.random() < 0.3:
+            faults.apart, faults.scheduler_deaths = 1, random.choice((0, 1, 1, 3))
+            faults.wire_errs = random.choice((0.0, 0.02, 0.2))
+        return faults
 
     def __str__(self) -> str:
         quiet = Faults()

@@ -59,14 +59,23 @@ class SimHead(HostsHead):
         self.chunks = HostsChunks(self.roster)
         world.echoes.of_head(self)
 
-    def begin(self) -> InProcessScheduler:
-        """Schedule jobs."""
-        read, machine = self.chunks.read, self._machine
-        scheduler = InProcessScheduler(self.hosts, self.hosts.names, 2**22, self.job_ended, machine, read)
-        self._chunk_of = scheduler.chunk_of
-        self.scheduler = scheduler
+    def begin(self) -> None:
+        """Schedule jobs, in this process or in one of its own."""
+        scheduler = self.scheduler = self._scheduler()
         self.watch = WhyService(lambda: self._status, lambda: self._moved, scheduler.reasons, lambda _: None)
         self._events.connect(scheduler.note)
+
+    def _scheduler(self) -> Any:
+        world = self._world
+        world.machine = self._machine
+        if world.faults.apart:
+            return world.schedule_apart(self.hosts, world.loop.random, self._tell_standing)
+        read, names = self.chunks.read, self.hosts.names
+        scheduler = InProcessScheduler(self.hosts, names, 2**22, self.job_ended, self._machine, read)
+        world._session = scheduler.session
+        world._session.log._now = world.loop.time  # type: ignore[attr-defined]
+        world.tap(world._session.log)
+        self.hosts.connect(Reports(world))
         return scheduler
 
     def job_ended(self, report: Any) -> None:
@@ -134,11 +143,7 @@ class HostsWorld(World):
         for number in range(1, self._count + 1):
             self._make(number)
         await asyncio.gather(*[host.join() for host in self.hosts])
-        scheduler = self.head.begin()
-        self._session = scheduler.session
-        self._session.log._now = self.loop.time  # type: ignore[attr-defined]
-        self.tap(self._session.log)
-        self.head.hosts.connect(Reports(self))
+        self.head.begin()
         self.client = self.make_client(Random(self.random.random()))
         watches = [asyncio.ensure_future(self.head.roster.watch()), asyncio.ensure_future(self._look())]
         self._plan_faults()
@@ -153,6 +158,8 @@ class HostsWorld(World):
         for task in [*watches, *self._leaving]:
             task.cancel() if not task.done() else task.result()
         self.head.ended.set()
+        if self.apart is not None:
+            self.apart.close()
         self.head.roster.tell_all("member", "end", "the cluster is closed")
         await asyncio.sleep(LEASES)
         left = [str(host) for host in self.hosts if not host.over]
@@ -178,6 +185,10 @@ class HostsWorld(World):
         return super().excuses() | gone
 
     # -- chunks for the client
+    async def read(self, chunk: int, size: int) -> bytes:
+        """The first bytes of a chunk."""
+        return await self.head.chunks.read(chunk, size)
+
     async def put(self, chunk: int, piece: Any) -> None:
         """Store a fresh chunk, perhaps in pieces."""
         data, passing = piece.tobytes(), self.head.chunks
@@ -206,8 +217,8 @@ class HostsWorld(World):
         """The port's books agree with the scheduler's rows."""
         run, port = graph.stage, self.head.hosts
         job = port.jobs.get(graph.job)
-        if job is None or run._stopping or job.closing:
-            return
+        if job is None or run._stopping or job.closing or self.apart is not None:
+            return  # of a scheduler apart reports and orders are on their way
         rows, table = run.operands, run.table
         under_way = {one for one, state in enumerate(rows.state) if state in (S.READY, S.RUNNING, S.CANCELLING)}
         if set(job.at) != under_way:

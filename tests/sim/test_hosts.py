@@ -128,5 +128,5 @@ def test_an_echo_reaches_each_handler() -> None:
     faults = {"echoes": 0.5, "cuts": 1, "resets": 1, "cancels": 0.3, "host_deaths": 1}
     heard = {name for seed in range(6) for name in run_hosts(seed, 3, Faults(**faults)).echoes}
     assert {"carrier: pull", "carrier: give", "carrier: peer", "carrier: gone", "CarrierLink.received"} <= heard
-    assert {"Orders._act_on", "Hosts.take", "HostDispatch.received", "BufferManager.received"} <= heard
+    assert {"HostOrders._act_on", "Hosts.take", "HostDispatch.received", "BufferManager.received"} <= heard
     assert {"ChunkExchange.add_peer", "ChunkExchange.drop_peer", "Roster.lost"} <= heard

@@ -20,6 +20,7 @@ import xxhash
 from jmars.model import events, messages
 from jmars.model.messages import Finished, JobClosed, Spilled, Started
 from jmars.scheduler import EventLog, SessionActor
+from jmars.scheduler.hosts import Hosts
 from jmars.scheduler.ranking import Machine
 from jmars.storage import Arena
 from jmars.tensor.engine import NoComputeEngine, current_engine, set_engine
@@ -162,15 +163,22 @@ class World:
         self.store = StoreActor(self.execution)
         self.client = self.make_client(Random(random.random()))
         if self.faults.apart:
-            self.apart = SimApart(self)
-            for _ in range(self.faults.scheduler_deaths):
-                self.loop.call_later(random.expovariate(0.7), self.apart.kill)
+            self.schedule_apart(self.execution, random)
         else:
             self._session = SessionActor(self.execution, names, self.log, self.ended)
             self._session.context.read_chunk = self.read
             self._session.context.machine = self.machine
             self.execution.connect(Reports(self))
         self.execution.start()
+
+    def schedule_apart(
+        self, workers: ExecutionActor | Hosts, random: Random, standing: Callable[[], None] = lambda: None
+    ) -> SimApart:
+        """Have a scheduler in a process of its own, which dies now and then."""
+        self.apart = SimApart(self, workers, standing)
+        for _ in range(self.faults.scheduler_deaths):
+            self.loop.call_later(random.expovariate(0.7), self.apart.kill)
+        return self.apart
 
     def more_mains(self) -> dict[str, Any]:
         """What children of further roles do."""

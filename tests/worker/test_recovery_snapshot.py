@@ -8,8 +8,10 @@ import numpy as np
 
 from jmars.errors import MemoryLimitError, StorageError
 from jmars.model.messages import (
+    ChunksKept,
     ChunksLost,
     EnqueueGraph,
+    Failure,
     Finished,
     FreeChunks,
     Interrupted,
@@ -20,7 +22,7 @@ from jmars.model.messages import (
     Started,
     WorkerLost,
 )
-from jmars.worker.remote_scheduler import Orders, RecoverySnapshot, RemoteScheduler
+from jmars.worker.remote_scheduler import HostOrders, RecoverySnapshot, RemoteScheduler
 
 
 class Workers:
@@ -40,11 +42,11 @@ class Workers:
 
 def host(refuses=False):
     """RecoverySnapshot, what was sent, the ports of both directions, and the workers."""
-    chunks = SimpleNamespace(memory={7: 0, 9: 0, 100: 0}, disk={8: None}, on_device={}, moving=set(), doomed={9})
-    known, sent = RecoverySnapshot(chunks), []
+    here = [8, 7, 100]
+    known, sent = RecoverySnapshot(lambda: {0: here}), []
     reports = RemoteScheduler(sent.append, known)
     workers = Workers(refuses)
-    return known, sent, reports, Orders(workers, reports, known), workers
+    return known, sent, reports, HostOrders(workers, reports, known), workers
 
 
 def table(job="job-1", number=1, base=5):
@@ -80,7 +82,8 @@ def test_lost_chunks_are_not_announced_and_uploads_are_named():
     reports.report(ChunksLost([5 + 2], "a bad checksum"))
     told = known.as_data([(100, 1)])
     assert [unpacked(ids) for _, ids in told["jobs"]["job-1"]["stored"]] == [[3]]
-    assert np.frombuffer(told["chunks"], "<i8").tolist() == [7, 8, 100]  # 9 is freed as soon as it lies still
+    ((worker, here),) = told["chunks"]
+    assert worker == 0 and np.frombuffer(here, "<i8").tolist() == [7, 8, 100]
     assert told["besides"] == [(100, 1)]  # kept perhaps, though nobody was told: neither free nor gone
 
 
@@ -178,3 +181,39 @@ def test_operands_that_come_after_a_stop_of_their_job_do_not_run():
     orders.enqueue_graph("job-1", [0, 1], [0, 0])
     assert sent == [Interrupted("job-1", [0, 1], -1)] and workers.ordered == ["open_job", ("stop_execution", "job-1")]
     assert unpacked(known.as_data([])["jobs"]["job-1"]["queued"]) == []
+
+
+def test_a_job_that_a_further_host_refuses_is_forgotten():
+    async def test():
+        known, sent, reports, orders, workers = host()
+        orders.open_job("job-1", table())
+        refused = Refused("job-1", -1, Failure.of(MemoryLimitError("too large; use less")))
+        reports.report(refused)
+        assert sent == [refused] and known.jobs == {}
+        orders.open_job("job-1", table())
+        waiting = asyncio.ensure_future(orders.give_up("job-1"))
+        await asyncio.sleep(0)
+        reports.report(refused)
+        await waiting
+        assert sent == [refused]  # the scheduler has given the job up
+
+    asyncio.run(test())
+
+
+def test_a_report_about_a_closed_job_is_sent_and_changes_nothing():
+    known, sent, reports, orders, _ = host()
+    orders.open_job("job-1", table())
+    reports.report(JobClosed("job-1", {}))
+    late = [Started("job-1", [0], 0), Finished("job-1", [0], 0), JobClosed("job-1", {"makespan": 1.0})]
+    for report in late:
+        reports.report(report)
+    assert sent[1:] == late and known.as_data([])["jobs"] == {} and known.as_data([])["closed"] == {"job-1": {}}
+
+
+def test_a_chunk_that_moved_is_told_under_the_worker_of_its_new_host():
+    known, _, reports, orders, _ = host()
+    orders.open_job("job-1", table())
+    reports.report(Finished("job-1", [2, 3], 0))
+    reports.report(ChunksKept([5 + 3], 4))
+    told = known.as_data([])["jobs"]["job-1"]
+    assert [(worker, unpacked(ids)) for worker, ids in told["stored"]] == [(0, [2]), (4, [3])]
