@@ -1,4 +1,7 @@
-"""The scheduler of a detached cluster dies: the next one goes on, and nothing that had finished runs again."""
+"""The scheduler of a detached cluster dies: the next one goes on, and nothing that had finished runs again.
+
+On one host, and on two.
+"""
 
 import contextlib
 import os
@@ -21,10 +24,13 @@ from tests.cluster.operands import apply, numbers, total
 CHUNKS, SIZE = 300, 20_000
 
 
-@pytest.fixture
-def cluster():
-    """A detached cluster of two workers, stopped afterwards."""
-    started = jmars.Cluster(n_workers=2, memory_limit="512MiB", detach=True, lease=60)
+@pytest.fixture(params=[1, 2], ids=["one host", "two hosts"])
+def cluster(request):
+    """A detached cluster of two workers, on one host or on two; stopped afterwards."""
+    if request.param == 1:
+        started = jmars.Cluster(n_workers=2, memory_limit="512MiB", detach=True, lease=60)
+    else:
+        started = jmars.Cluster.hosts(["local"] * 2, n_workers=1, memory_limit="256MiB", detach=True, lease=60)
     yield started
     started.stop()
 

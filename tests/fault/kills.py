@@ -1,7 +1,9 @@
-"""Kills one of two hosts under twelve programs: `python -m tests.fault.kills [--kills 100] [--seed 1]`.
+"""Kills one of two hosts, or their scheduler, under twelve programs: `python -m tests.fault.kills [--kills 100] [--seed
+1] [--victim scheduler]`.
 
-A kill is SIGKILL to the control process of a host at a random moment of a job. The job's values must be NumPy's, the
-other host must live on under its pid, and a small job must succeed afterwards. Integers only: values are exact.
+A kill is SIGKILL to the control process of a host, or to the process of the scheduler, at a random moment of a job. The
+job's values must be NumPy's, other hosts must live on under their pids, and a small job must succeed afterwards. After
+the death of a scheduler no function of a user has run twice. Integers only: values are exact.
 """
 
 from __future__ import annotations
@@ -10,9 +12,13 @@ import argparse
 import os
 import signal
 import sys
+import tempfile
 import time
+import uuid
+from collections import Counter
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
+from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
@@ -24,10 +30,11 @@ from jmars.errors import JmarsError
 from tests.fault import program
 from tests.fault.harness import HANG, until
 
-__all__ = ["PROGRAMS", "Outcome", "kill_once"]
+__all__ = ["PROGRAMS", "Outcome", "kill_once", "kill_scheduler_once"]
 
 LIMIT = "256MiB"  # of each host
 N, CHUNK = 1600, 400
+BLOCKS = 40  # of the array whose function leaves a file for each of its runs
 
 
 def _grid(xp: Any, cut: Any = CHUNK) -> Any:
@@ -157,38 +164,84 @@ def _hosts(cluster: Cluster) -> dict[int, dict[str, Any]]:
 
 def kill_once(name: str, random: Random) -> Outcome:
     """Run a program on two new hosts, and again with a kill of one of them."""
-    submit = PROGRAMS[name]
     with Cluster.hosts(["local", "local"], n_workers=1, memory_limit=LIMIT) as cluster:
-        begun = time.monotonic()
-        first = _differs(cluster.submit(*submit(mt)).result(HANG), name)
-        usual = time.monotonic() - begun
         before = _hosts(cluster)
         victim = random.choice(sorted(before))
-        moment = random.uniform(0.0, 0.9 * usual)
-        job = cluster.submit(*submit(mt))
-        begun = time.monotonic()
-        until(lambda: job.wait(0) or time.monotonic() - begun >= moment, HANG, "the clock stands still")
-        os.kill(before[victim]["pid"], signal.SIGKILL)
-        killed = time.monotonic()
-        try:
-            wrong = first or _differs(job.result(2 * HANG), name)
-        except (JmarsError, TimeoutError) as error:
-            wrong = f"{type(error).__name__}: {error}"
-        took = time.monotonic() - killed
-        wrong = wrong or _survives(cluster, before, victim)
-        return Outcome(name, moment, took, wrong)
+        outcome = _run_and_kill(cluster, name, random, lambda: before[victim]["pid"])
+        return outcome._replace(wrong=outcome.wrong or _survives(cluster, before, victim))
 
 
-def _differs(got: Any, name: str) -> str:
-    return program.differs([np.asarray(one) for one in got], _expected(name))
+def kill_scheduler_once(name: str, random: Random) -> Outcome:
+    """Run a program on two new hosts, and again with a kill of the scheduler's process."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Cluster.hosts(["local", "local"], n_workers=1, memory_limit=LIMIT, schedulers=1) as cluster,
+    ):
+        before, first = _hosts(cluster), _scheduler(cluster)
+        outcome = _run_and_kill(cluster, name, random, lambda: first, partial(_noted, folder))
+        runs = Counter(file.name.partition("-")[0] for file in Path(folder).iterdir())
+        wrong = outcome.wrong or _survives(cluster, before, -1)
+        if not wrong and set(runs.values()) != {2}:  # once in each of the two jobs
+            wrong = f"blocks of the function ran otherwise than once: {runs}"
+        if not wrong and _scheduler(cluster) in (0, first):
+            wrong = "no further scheduler is there"
+        return outcome._replace(wrong=wrong)
+
+
+def _scheduler(cluster: Cluster) -> int:
+    pid: int = cluster.info()["scheduler"]["pid"]
+    return pid
+
+
+def _noted(folder: str) -> Any:
+    """An array whose blocks leave a file for each run of their function, the sum of its values."""
+
+    def note(block: Any) -> Any:
+        Path(folder, f"{int(block[0])}-{uuid.uuid4().hex}").touch()
+        time.sleep(0.005)
+        return block
+
+    return mt.map_blocks(note, mt.arange(10 * BLOCKS, chunk_size=10), dtype="i8").sum()
+
+
+def _run_and_kill(
+    cluster: Cluster, name: str, random: Random, victim: Callable[[], int], further: Callable[[], Any] | None = None
+) -> Outcome:
+    """Run a program, and again with a kill of a process at a random moment; `further` makes one more array."""
+
+    def submit() -> Any:
+        return cluster.submit(*PROGRAMS[name](mt), *([] if further is None else [further()]))
+
+    def differs(got: Any) -> str:
+        if further is not None:
+            *got, last = got
+            if int(last) != sum(range(10 * BLOCKS)):
+                return f"the sum of what the function gave is {last}"
+        return program.differs([np.asarray(one) for one in got], _expected(name))
+
+    begun = time.monotonic()
+    first = differs(submit().result(HANG))
+    usual = time.monotonic() - begun
+    moment = random.uniform(0.0, 0.9 * usual)
+    job = submit()
+    begun = time.monotonic()
+    until(lambda: job.wait(0) or time.monotonic() - begun >= moment, HANG, "the clock stands still")
+    os.kill(victim(), signal.SIGKILL)
+    killed = time.monotonic()
+    try:
+        wrong = first or differs(job.result(2 * HANG))
+    except (JmarsError, TimeoutError) as error:
+        wrong = f"{type(error).__name__}: {error}"
+    return Outcome(name, moment, time.monotonic() - killed, wrong)
 
 
 def _survives(cluster: Cluster, before: dict[int, dict[str, Any]], victim: int) -> str:
-    """Why the other host is not well after the kill; empty if it is."""
+    """Why other hosts than the victim are not well after the kill; empty if they are."""
     try:
         if int(cluster.submit(program.probe()).result(HANG)) != 499500:
             return "the probe is wrong"
-        until(lambda: _hosts(cluster)[victim]["state"] == "lost", 20.0, "the killed host is not given up", 0.05)
+        if victim in before:
+            until(lambda: _hosts(cluster)[victim]["state"] == "lost", 20.0, "the killed host is not given up", 0.05)
     except (JmarsError, TimeoutError, AssertionError) as error:
         return f"after the job: {type(error).__name__}: {error}"
     for number, host in _hosts(cluster).items():
@@ -197,19 +250,23 @@ def _survives(cluster: Cluster, before: dict[int, dict[str, Any]], victim: int) 
     return ""
 
 
+VICTIMS = {"host": kill_once, "scheduler": kill_scheduler_once}
+
+
 def main() -> int:
-    """Kill hosts, and count; returns the exit status."""
+    """Kill hosts, or schedulers, and count; returns the exit status."""
     parser = argparse.ArgumentParser("python -m tests.fault.kills", description=__doc__)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--program", default="", help="run this program only")
+    parser.add_argument("--victim", default="host", choices=VICTIMS, help="what is killed")
     asked = parser.parse_args()
     names = [asked.program] if asked.program else list(PROGRAMS)
     wrong = 0
     longest = 0.0
     for number in range(asked.kills):
         name = names[number % len(names)]
-        outcome = kill_once(name, Random(f"{asked.seed} {number}"))
+        outcome = VICTIMS[asked.victim](name, Random(f"{asked.seed} {number}"))
         wrong += bool(outcome.wrong)
         longest = max(longest, outcome.took)
         print(

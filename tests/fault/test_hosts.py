@@ -137,6 +137,20 @@ def test_row_31_killed_host(pair, seed):
     assert "lost" in pair.states()
 
 
+def test_row_27_killed_scheduler(machines, seed):
+    """The next scheduler goes on where this one was; now and then the control process of the far host dies, too."""
+    pair = machines().start(schedulers=1)
+    scheduler = pair.cluster.info()["scheduler"]["pid"]
+    far_too, control = pair.random.random() < 0.3, pair.control()
+    job = pair.compute()
+    injections.kill(scheduler)
+    if far_too:
+        injections.kill(control)
+    pair.equal(job, 2, 5 + far_too * (GONE + 2))
+    assert pair.cluster.info()["scheduler"]["pid"] not in (0, scheduler)
+    assert pair.states() == ["here", "lost" if far_too else "here"]
+
+
 def test_row_31_killed_ssh(machines, seed):
     """While the cluster runs nobody needs ssh; while it starts the error says what happened, and nothing is left."""
     pair = machines()

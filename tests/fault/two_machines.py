@@ -101,16 +101,16 @@ class Pair:
         patch.delenv("SSH_AUTH_SOCK", raising=False)
         self._stack.enter_context(self.head.network())
 
-    def start(self, spill: str | None = None, **environment: str) -> Pair:
+    def start(self, spill: str | None = None, schedulers: int = 0, **environment: str) -> Pair:
         """Start the cluster."""
         self.listen(environment)
-        self.begin(spill)
+        self.begin(spill, schedulers)
         return self
 
-    def begin(self, spill: str | None = None) -> None:
+    def begin(self, spill: str | None = None, schedulers: int = 0) -> None:
         """Start the cluster where sshd listens already."""
-        places = ["local", self.sshd.place]
-        self.cluster = Cluster.hosts(places, n_workers=1, memory_limit=LIMIT, spill_dir=spill, python=sys.executable)
+        settings = {"spill_dir": spill, "python": sys.executable, "schedulers": schedulers}
+        self.cluster = Cluster.hosts(["local", self.sshd.place], n_workers=1, memory_limit=LIMIT, **settings)
 
     # -- moments
     def compute(self, most: float = 0.8) -> Job:
