@@ -44,7 +44,7 @@ TABLE = """
             plan/*
   2350  what-if, advice, plan views
             client/plans/*
-  1900  fail-over of a detached scheduler
+  2000  fail-over of a detached scheduler
             scheduler/journal.py scheduler/resuming.py worker/remote_scheduler.py deploy/scheduler_process.py
             deploy/scheduler_subprocess.py
    950  sharded schedulers

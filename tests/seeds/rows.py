@@ -99,7 +99,7 @@ ROWS = {
     "S3.35": Row("a lost input sends an operand back to UNSCHEDULED"),
     "S3.36": Row("fail-over of workers"),
     "S3.37": Row("shuffles", "`searchsorted` gathers its sorted array"),
-    "S3.38": Row("fail-over of schedulers", "with `schedulers=n` or `detach=True`, on one host"),
+    "S3.38": Row("fail-over of schedulers", "with `schedulers=n` or `detach=True`"),
     "S3.39": Row("measured speeds, and the time that is left"),
     "S4.1": Row("arrays of a GPU without copies"),
     "S4.2": Row("the cost of the first CUDA call is known"),
