@@ -17,7 +17,6 @@ import sys
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from jmars.actors import ActorChannel, Mailbox, UnixGreeting, remote_method
@@ -95,9 +94,8 @@ class SchedulerProcess:
         """Take measured costs of operands, the memory of the host and of its GPUs in bytes, and the rows of hosts."""
         machine = Machine(Profile.of(profile), memory, fresh, gpus=gpus)
         if hosts:
-            rows, numbers, by_worker = pickle.loads(hosts)
-            row_of_chunk = partial(self._workers.row_of_chunk, by_worker)
-            machine = replace(machine, rows=rows, numbers=numbers, row_of_chunk=row_of_chunk, row_of_worker=by_worker)
+            rows, numbers, self._workers.row_of_worker = pickle.loads(hosts)
+            machine = replace(machine, rows=rows, numbers=numbers, row_of_chunk=self._workers.row_of_chunk)
         self._session.plan_for(lambda: machine)
 
     @remote_method

@@ -456,6 +456,8 @@ class RemoteWorkers:
         Whether orders are dropped: replayed orders are applied here, not sent.
     opening
         Called with each table before it is sent; may raise to refuse it.
+    row_of_worker
+        As of `Machine`; empty on one host.
     holder
         On several hosts: by chunk, a worker of a host that has it; for plans, which may do without.
     """
@@ -465,11 +467,14 @@ class RemoteWorkers:
         self._gathered: list[Order] | None = None
         self.muted = False
         self.opening: Callable[[JobTable], None] = lambda table: None
+        self.row_of_worker: Sequence[int] = ()
         self.holder: dict[int, int] = {}
         self._base: dict[str, int] = {}  # of open jobs
 
     def note(self, report: Report) -> None:
-        """Note where chunks are by now."""
+        """Note which hosts have chunks by now."""
+        if not self.row_of_worker:
+            return
         match report:
             case Finished(job, operands, worker) if job in self._base:
                 base = self._base[job]
@@ -479,10 +484,10 @@ class RemoteWorkers:
             case ChunksLost(chunks):
                 self._forget(chunks)
 
-    def row_of_chunk(self, row_of_worker: Sequence[int], chunk: int) -> int:
-        """Row of a machine that stores a chunk, by the rows of all workers; -1 where it is not known."""
+    def row_of_chunk(self, chunk: int) -> int:
+        """Row of a machine that stores a chunk; -1 where it is not known."""
         worker = self.holder.get(chunk, -1)
-        return row_of_worker[worker] if 0 <= worker < len(row_of_worker) else -1
+        return self.row_of_worker[worker] if 0 <= worker < len(self.row_of_worker) else -1
 
     def _forget(self, chunks: Iterable[int]) -> None:
         for chunk in chunks:

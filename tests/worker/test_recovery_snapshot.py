@@ -185,7 +185,7 @@ def test_operands_that_come_after_a_stop_of_their_job_do_not_run():
 
 def test_a_job_that_a_further_host_refuses_is_forgotten():
     async def test():
-        known, sent, reports, orders, workers = host()
+        known, sent, reports, orders, _ = host()
         orders.open_job("job-1", table())
         refused = Refused("job-1", -1, Failure.of(MemoryLimitError("too large; use less")))
         reports.report(refused)
