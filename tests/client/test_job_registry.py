@@ -56,7 +56,7 @@ def test_a_stop_is_told_from_a_loss_with_its_words():
     reports.stopped("from a terminal")
     stopped = reports.loss("mine")
     assert type(stopped) is ClusterStoppedError and "mine was stopped from a terminal before" in str(stopped)
-    with pytest.raises(ClusterStoppedError, match=r"stopped from a terminal$"), reports.saying_why():
+    with pytest.raises(ClusterStoppedError, match=r"mine was stopped from a terminal$"), reports.saying_why("mine"):
         raise ClusterLostError("the other end of the connection went away")
 
 

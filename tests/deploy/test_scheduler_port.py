@@ -118,7 +118,7 @@ def test_a_job_runs_and_every_question_is_answered(kind, tmp_path):
             with pytest.raises(UnknownTaskError):
                 await one.session.describe("job-9")
             assert (await one.tasks.result(job))["state"] == "succeeded"
-            assert await one.tasks.progress(job) == 1.0 and await one.tasks.last_idle_time() is not None
+            assert (await one.tasks.result(job))["progress"] == 1.0 and await one.tasks.last_idle_time() is not None
             assert (await one.reasons.job(job, STATUS))["kind"] == "done"
             assert await one.reasons.pulses() == {} and await one.reasons.expect() is None
             assert (await one.plans())["plans"] >= 0 and one.pid and not one.active and one.state == "running"
