@@ -301,6 +301,7 @@ padded = np.pad(flip, ((2, 2), (2, 2), (0, 0)), mode="reflect")
 picture = Image.fromarray(flip).resize((80, 60))
 same = np.asarray(picture)
 print(picture.size, strong, hist[:4], padded.shape, tiles[0, 0].round(2))
+del picture
 """,
     "PageRank, Floyd-Warshall": """
 rng_ = np.random.default_rng(26)

@@ -469,6 +469,7 @@ over = np.apply_over_axes(np.sum, X.reshape(20, 20, 30), [0, 2])
 pieces = np.piecewise(X[0], [X[0] < 0.3, X[0] > 0.7], [0, 1, lambda t: t * 10])
 chosen = np.select([X < 0.2, X < 0.5], [X, -X], default=9)
 print(v.shape, outer, over.shape)
+del pair, vs
 """,
     "print, format, printoptions": """
 x = np.linspace(0, 1, 7)

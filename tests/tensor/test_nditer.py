@@ -71,6 +71,17 @@ def test_writes_reach_the_tensor_and_its_views(write):
     assert x.fetch().tolist() == a.tolist() and view.fetch().tolist() == of_a.tolist()
 
 
+@pytest.mark.parametrize("flags", ["readwrite", "readonly"])
+def test_an_element_stays_valid_after_the_loop(flags):
+    x = mt.arange(30_000.0)
+    with mt.nditer(x, op_flags=[flags]) as loop:
+        for element in loop:
+            v = element
+    del loop, element
+    others = [np.full(30_000, 7.5) for _ in range(3)]  # take the memory of a value that is gone
+    assert v == 29_999 and len(others) == 3
+
+
 def test_a_readonly_tensor_is_not_written():
     x = mt.arange(3)
     x.flags.writeable = False

@@ -5,6 +5,7 @@ The elements of `nditer` are fetched when the loop begins, those of `ndenumerate
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.buffers import layout_of
+from jmars.tensor.buffers import Buffer, layout_of
 from jmars.tensor.numpy_modules import as_values, with_values
 from jmars.tensor.protocols import FUNCTIONS, offers
 from jmars.tensor.tensor import StandIn, Tensor, as_tensor
 
+Array = np.ndarray[Any, Any]
 __all__ = [
     "PASSED_THROUGH",
     "broadcast",
@@ -30,6 +32,8 @@ __all__ = [
 ]
 
 _WRITES = frozenset({"readwrite", "writeonly"})
+_ALONE = 2  # references to an iterator without elements: of `_TensorIterator`, and of the call that counts
+_read_later: weakref.WeakKeyDictionary[Buffer, Array] = weakref.WeakKeyDictionary()  # values of ended loops, by tensor
 
 
 class _TensorIterator:
@@ -48,6 +52,7 @@ class _TensorIterator:
         self._refuse_overlaps([one for one, writes in zip(self._operands, may_write) if writes])
         values = [_writable(one) if writes else _in_order(one) for one, writes in zip(self._operands, may_write)]
         given = () if op_flags is None else (op_flags,)
+        self._values = values
         self._iterator = np.nditer(
             values if isinstance(op, list | tuple) else values[0], flags, *given, *args, **kwargs
         )
@@ -103,7 +108,11 @@ class _TensorIterator:
         return goes_on
 
     def close(self) -> None:
-        """End the loop."""
+        """End the loop. Elements that code still has, as `v` of `for v in it`, stay valid as long as the tensor."""
+        if sys.getrefcount(self._iterator) > _ALONE:  # elements refer to the iterator, which drops the values now
+            for one, value in zip(self._operands, self._values, strict=True):
+                if isinstance(one, Tensor):
+                    _read_later[one._place.buffer] = value
         self._iterator.close()
         self._write()
         self._forget()
