@@ -336,9 +336,10 @@ def _entering(value: Any) -> Any:
 
 def call(name: str, /, *args: Any, **kwargs: Any) -> Any:
     """Call the table's function of a name."""
-    function = FUNCTIONS.get(name)
-    if function is None:
-        raise unsupported(name.removeprefix("method."))
+    try:
+        function = FUNCTIONS[name]
+    except KeyError:
+        raise unsupported(name.removeprefix("method.")) from None
     return function(*args, **kwargs)
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import jmars.tensor as jt
 from jmars.errors import UnsupportedError
-from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
+from jmars.tensor.protocols import FUNCTIONS, call, offers, unsupported
 from tests.cases import needs_numpy, numpy_before
 from tests.house.source import ROOT
 
@@ -43,6 +43,13 @@ def test_a_refusal_says_what_to_write_instead(name, instead):
     assert name not in FUNCTIONS
     error = str(unsupported(name))
     assert re.search(rf"np\.{name} is not in jmars yet.*{instead}.*, or compute it in a cell without", error), error
+
+
+@pytest.mark.parametrize("name", ["unheard", "ma.unheard", "method.unheard"])
+def test_a_call_of_an_unknown_name_is_refused(name):
+    with pytest.raises(UnsupportedError, match="unheard is not in jmars yet") as caught:
+        call(name, 1)
+    assert caught.value.__suppress_context__
 
 
 def test_every_called_name_is_in_the_table():
