@@ -1,8 +1,7 @@
 """Engines: Dask and Ray clusters as workers of jmars; groups of operands are the engine's tasks.
 
 engine.py         an engine's tasks and results by names of ours, for all engines (`TaskEngine`)
-groups.py         which operands are a task of the engine (`plan_groups`)
-planned_groups.py  groups by the memory of the workers and predicted costs
+groups.py         which operands are a task of the engine (`planned_groups`)
 group_task.py     a group as bytes, and the function that runs it in a worker
 results.py        which result of the engine is which chunk
 engine_job.py     the operands and groups of a job: what is reported, and when (`EngineJob`)

@@ -20,8 +20,8 @@ from typing import Any
 from jmars.engines.engine import EngineWorker, GroupTask, Result, TaskEngine
 from jmars.engines.engine_job import EngineJob, EngineLink, RunningGroup
 from jmars.engines.group_task import make_spec
-from jmars.engines.planned_groups import GroupPlans
-from jmars.engines.results import BANDWIDTH, Kept, Results
+from jmars.engines.groups import planned_groups
+from jmars.engines.results import Kept, Results
 from jmars.errors import ChunkLostError, ClusterError, fault_of
 from jmars.kernels.group_run import GroupReport
 from jmars.model.messages import ChunksLost, Failure, JobBroken, JobTable, Report, ReportPort, WorkerMoved
@@ -90,7 +90,6 @@ class EngineWorkers:
         self._prefix, self._closed = prefix, closed
         self._number: dict[str, int] = {}  # by key of the engine
         self._scheduler: ReportPort | None = None
-        self._plans = GroupPlans()
         self._jobs: dict[str, EngineJob] = {}
         self._tasks: dict[str, EngineJob] = {}  # task submitted to the engine: its job
         self._due: dict[EngineJob, None] = {}  # jobs with news to report
@@ -141,10 +140,7 @@ class EngineWorkers:
         link = EngineLink(self._submit, release, report, self._wake, self._key, self._name, make_spec)
         here = [row.worker for row in self.here if row.worker.cores] or [row.worker for row in self.rows]
         there = self.results.workers({one: table.chunk[one] for one in table.stored})
-        bandwidth = self.engine.bandwidth() or BANDWIDTH
-        groups = self._plans.groups(
-            table, here, self.profile, self.engine.task_seconds, there, bandwidth, self.engine.bundle
-        )
+        groups = planned_groups(table, here, self.profile, self.engine.task_seconds, there, self.engine.bundle)
         self._jobs[table.job] = EngineJob(table, groups, self.results, link)
         self._submit_ahead()
 

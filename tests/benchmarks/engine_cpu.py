@@ -14,7 +14,7 @@ port
     Code of `jmars.engines` in the thread of the head: tasks, results, ends of operands; not what it calls of the
     scheduler of jmars.
 grouping
-    `GroupPlans.groups`, once for each job.
+    `planned_groups`, once for each job.
 
 The rest is `kernels`, the operands and the threads of BLAS; `network`, the calls of the system that move 16 KiB or more
 between Dask's workers, which move as many bytes between workers of jmars on two hosts; and `jmars`, all else in this
@@ -92,7 +92,7 @@ def time_port() -> None:
     ):  # fmt: skip
         _time(port.EngineWorkers, name, "port")
     _time(port.EngineWorkers, "report", "jmars")
-    _time(port.GroupPlans, "groups", "grouping")
+    _time(port, "planned_groups", "grouping")
     _time(engine.TaskEngine, "_drain", "port")
     send = engine.TaskEngine._send
 

@@ -11,7 +11,7 @@ import pytest
 from jmars.engines.groups import Group, GroupLimits
 from jmars.model.messages import JobTable
 
-__all__ = ["BOUNDED", "GATHERS", "PLAIN", "UNBOUNDED", "USERS", "check", "check_bundles"]
+__all__ = ["BOUNDED", "GATHERS", "PLAIN", "UNBOUNDED", "USERS", "check", "check_bundles", "ends"]
 
 PLAIN, USERS, GATHERS, UNBOUNDED, BOUNDED = range(5)  # kinds of programs
 
@@ -41,8 +41,8 @@ def check(
         assert group.rank == min(job.rank[i] for i in group.operands)
         assert group.memory == peak(job, group) + beside(job, groups, group, limits.small)
         if len(group.operands) > 1:
-            shares = [share(job.nbytes[i], i in kept, limits) for i in group.outputs]
-            assert group.memory <= limits.nbytes and sum(shares) <= limits.outputs
+            counted = [i for i in group.outputs if i in kept or job.nbytes[i] > limits.small]
+            assert group.memory <= limits.nbytes and len(counted) <= limits.outputs
             assert group.seconds <= 1.5 * limits.seconds + 1e-8
             assert not {job.program[i] for i in group.operands} & {USERS, UNBOUNDED}
             gathers = {job.program[i] == GATHERS for i in group.operands}
@@ -60,26 +60,29 @@ def beside(job: JobTable, groups: Sequence[Group], group: Group, small: int) -> 
     return found
 
 
-def share(nbytes: int, is_kept: bool, limits: GroupLimits) -> float:
-    """What an output counts towards the limit of outputs."""
-    if is_kept:
-        return 1
-    return min(1, max(1 / 8, nbytes / (limits.bundle or 1))) if nbytes > limits.small else 0
-
-
 def check_bundles(job: JobTable, groups: Sequence[Group], kept: set[int], limits: GroupLimits) -> None:
-    """Outputs that travel together are small, or read by the same groups, or few bytes for the same workers."""
+    """Outputs that travel together are small, or few bytes for the same workers."""
     for group in groups:
         assert not group.bundles or sorted(chain.from_iterable(group.bundles)) == list(range(len(group.outputs)))
         for bundle in group.bundles:
             some = [group.outputs[place] for place in bundle]
             if len(some) > 1:
                 assert not kept & set(some)
-                readers = {tuple(k for k, one in enumerate(groups) if i in one.inputs) for i in some}
-                workers = {frozenset(groups[k].worker for k in one) for one in readers}
+                workers = {frozenset(one.worker for one in groups if i in one.inputs) for i in some}
                 are_few = sum(job.nbytes[i] for i in some) <= limits.bundle and len(workers) == 1
                 is_known = -1 not in next(iter(workers))
-                assert all(job.nbytes[i] <= limits.small for i in some) or len(readers) == 1 or are_few and is_known
+                assert all(job.nbytes[i] <= limits.small for i in some) or (are_few and is_known)
+
+
+def ends(groups: Sequence[Group]) -> float:
+    """Seconds until all groups have ended, where a worker runs its groups one after the other, in this order."""
+    made: dict[int, float] = {}
+    free: dict[int, float] = {}
+    for group in groups:
+        start = max([free.get(group.worker, 0.0), *(made.get(i, 0.0) for i in group.inputs)])
+        free[group.worker] = start + group.seconds
+        made.update(dict.fromkeys(group.operands, free[group.worker]))
+    return max(free.values(), default=0.0)
 
 
 def peak(job: JobTable, group: Group) -> int:

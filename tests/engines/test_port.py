@@ -7,7 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 
-from jmars.engines import planned_groups
+from jmars.engines import groups as groups_module
 from jmars.engines import port as module
 from jmars.engines import results as results_module
 from jmars.engines.engine import EngineWorker, Result
@@ -41,8 +41,8 @@ def port(monkeypatch):
         limits = GroupLimits(2.0, 2**30)
         return plan(table, planned, np.ones(len(table.program)), kept, limits)
 
-    plan = planned_groups.plan_groups
-    monkeypatch.setattr(planned_groups, "plan_groups", two)
+    plan = groups_module.plan_groups
+    monkeypatch.setattr(groups_module, "plan_groups", two)
     monkeypatch.setattr(module, "STOP_GRACE_SECONDS", 0.05)
     return Port()
 
