@@ -45,22 +45,6 @@ class CellCancelled(BaseException):  # not an Exception, so that user code does 
     """Ends a cell after the Cancel button cancelled the job."""
 
 
-def handle_control_request(content: dict[str, Any]) -> dict[str, Any]:
-    """Answers `jmars_request` on the control channel: {"op": "cancel" or "background", "job": id of a job or cell}.
-
-    Runs in the control thread, also while a cell blocks the main one.
-    """
-    operation, name = content.get("op"), str(content.get("job", ""))
-    cell = RunningCell.find(name)
-    if operation == "cancel" and cell is not None:
-        cell.cancel(name)
-    elif operation == "background" and cell is not None:
-        cell.detached = True
-    else:
-        raise ValueError(f"no such request or job: {content!r}")
-    return {"job": name}
-
-
 def wait_for_job(job: Job, cell: RunningCell, may_leave: bool, mine: bool = True) -> bool:
     """Waits for the end of `job` while the front end is served.
 

@@ -29,12 +29,12 @@ from jmars.model.status import JobState
 from jmars.native import backend
 from jmars.notebook import kernel_access
 from jmars.notebook.cell import in_flags, run_cell, shorten_plain_tracebacks, show_as_one_line, show_syntax_error
-from jmars.notebook.cell_engine import CellCancelled, CellEngine, handle_control_request
+from jmars.notebook.cell_engine import CellCancelled, CellEngine
 from jmars.notebook.cell_source import CellSource
 from jmars.notebook.display import CellDisplay, choose_display
 from jmars.notebook.flags import USAGE, CellFlags, add_completion, remove_completion
 from jmars.notebook.planning import plan_cell
-from jmars.notebook.running_cell import RunningCell
+from jmars.notebook.running_cell import RunningCell, handle_control_request
 from jmars.notebook.widget import is_stale
 from jmars.tensor.engine import get_engine
 from jmars.units import format_bytes, format_seconds

@@ -12,7 +12,7 @@ import sys
 import threading
 import uuid
 from types import CodeType, FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 if TYPE_CHECKING:
@@ -92,3 +92,19 @@ class RunningCell:
         """Notes that the cell has ended; jobs may go on in the background."""
         with self._lock:
             self._runs = False
+
+
+def handle_control_request(content: dict[str, Any]) -> dict[str, Any]:
+    """Answers `jmars_request` on the control channel: {"op": "cancel" or "background", "job": id of a job or cell}.
+
+    Runs in the control thread, also while a cell blocks the main one.
+    """
+    operation, name = content.get("op"), str(content.get("job", ""))
+    cell = RunningCell.find(name)
+    if operation == "cancel" and cell is not None:
+        cell.cancel(name)
+    elif operation == "background" and cell is not None:
+        cell.detached = True
+    else:
+        raise ValueError(f"no such request or job: {content!r}")
+    return {"job": name}
