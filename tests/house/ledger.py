@@ -69,7 +69,7 @@ TABLE = """
             deploy/far_host.py client/host_clusters.py
   1050  engines: hosts inside workers
             deploy/inside*.py engines/guests.py
-  6050  engines: tasks on Dask and Ray
+  5250  engines: tasks on Dask and Ray
             engines/* deploy/engine_head.py client/engine_clusters.py
   8650  host: memory, dispatch, processes
             memory/* dispatch/* processes/* worker/* storage/*
