@@ -10,3 +10,5 @@ jmars.execut(mt.ones(3))
 text: str = mt.sqrt(mt.ones(3))
 mt.ones(3).summ()
 mt.ones(3).T.reshap(3)
+mt.ones(3).sum(axes=0)
+number: int = mt.ones(3) + 1
