@@ -207,7 +207,7 @@ def _apart(value: Any, memory: Any) -> Any:
 
 
 def small_elements(x: Tensor) -> Iterator[Any]:
-    """Yield the elements of a tensor with a single axis; each has the value at the time when the loop reads it."""
+    """Yield the elements of a tensor with a single axis, as they are when the loop reads them."""
     for i in range(len(x)):
         memory = x._place.memory
         yield x[i] if memory is None else memory[i]

@@ -463,6 +463,8 @@ class Tensor(TensorMethods, TensorOperators):
     def _write_part(self, index: Any, value: Any) -> None:
         self._check_writeable()
         is_flat = isinstance(self._place, View) and self._place.copies_parts
+        if is_flat and apply_small(_write_flat, Tensor.at(cast("View", self._place).parent), index, value):
+            return
         if (
             is_flat
             and not isinstance(index, int | np.integer)
@@ -584,6 +586,10 @@ class Tensor(TensorMethods, TensorOperators):
 
     def __deepcopy__(self, memo: Any) -> Tensor:
         return cast(Tensor, call("copy", self))
+
+
+def _write_flat(memory: np.ndarray[Any, Any], index: Any, value: Any) -> None:
+    memory.flat[index] = value
 
 
 def as_tensor(

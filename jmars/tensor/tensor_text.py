@@ -54,6 +54,8 @@ def summary(x: Tensor, write: Callable[[Any], str]) -> str:
     edge = options["edgeitems"]
     if x.size <= options["threshold"] or max(x.shape) <= 2 * edge:
         return write(x.fetch())
+    if (elements := x._place.source) is not None:
+        return write(elements)
     shown = corners(x, edge)
     with np.printoptions(threshold=0):
         text = write(shown)

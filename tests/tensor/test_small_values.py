@@ -225,6 +225,9 @@ def test_a_function_applied_at_positions_makes_no_node(engine, monkeypatch, nump
     ],
 )
 def test_a_function_that_writes_to_an_argument_makes_no_node(engine, monkeypatch, text):
+    def make_node(*_):
+        raise AssertionError
+
     def write(np, x):
         with contextlib.suppress(TypeError, IndexError, ValueError):
             exec(text, {"np": np, "x": x})
@@ -233,9 +236,29 @@ def test_a_function_that_writes_to_an_argument_makes_no_node(engine, monkeypatch
     write(np, expected)
     with small_values():
         x = mt.arange(12.0).reshape(3, 4)
-        monkeypatch.setattr("jmars.tensor.operand.TensorData", None)
+        monkeypatch.setattr("jmars.tensor.operand.TensorData", make_node)
         write(mt, x)
         assert x._place.memory.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize("index", [slice(None, None, 5), slice(1, 9), [1, 2]])
+def test_a_write_to_the_flat_elements_leaves_them_here(engine, index):
+    expected = np.arange(12.0).reshape(3, 4)
+    expected.T.flat[index] = [-1, -2]
+    with small_values():
+        x = mt.arange(12.0).reshape(3, 4)
+        x.T.flat[index] = [-1, -2]
+        assert x._place.memory.tolist() == expected.tolist()
+
+
+def test_the_text_of_many_elements_makes_no_node(engine, monkeypatch):
+    with small_values():
+        x = mt.arange(3000.0).reshape(50, 60)
+        y = x.T
+        monkeypatch.setattr("jmars.tensor.operand.TensorData", None)
+        expected = np.arange(3000.0).reshape(50, 60)
+        assert (str(x), repr(x), f"{y}") == (str(expected), repr(expected), f"{expected.T}")
+        assert np.shares_memory(x, y) and not np.shares_memory(x[0], y[:, 1])
 
 
 def test_a_compiled_ufunc_of_another_library_makes_no_node(engine, monkeypatch):

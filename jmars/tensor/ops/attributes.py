@@ -132,5 +132,8 @@ def _overlap(asked: Callable[[Any, Any], bool], a: Any, b: Any) -> bool:
         return asked(a, b)
     if not isinstance(a, Tensor) or not isinstance(b, Tensor) or a._place.buffer is not b._place.buffer:
         return False
+    known = [one for one in (a._place.memory, b._place.memory) if one is not None]
+    if len(known) == 2:
+        return asked(*known)
     layouts = layout_of(a._place), layout_of(b._place)
     return None in [None if one is None else 0 for one in layouts] or asked(*layouts)

@@ -224,7 +224,7 @@ def _differ(value: Any, before: Any) -> Any:
 
 
 def _in_order(value: Any, copies: bool = False) -> Any:
-    """The value of a tensor in the memory order that it has in NumPy, which is the order of the loop."""
+    """The value of a tensor in NumPy's memory order, the order of the loop."""
     layout = layout_of(value._place) if isinstance(value, Tensor) and value.ndim else None
     if layout is None or (layout.flags.c_contiguous and min(layout.strides) > 0):
         return np.array(as_values(value)) if copies else as_values(value)
@@ -335,7 +335,7 @@ PIECE = 16 * 2**20  # bytes that are fetched at a time
 
 @offers("ndenumerate")
 def ndenumerate(arr: Any) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """`np.ndenumerate`: index and value of each element, in C order; computes when the first element is read.
+    """`np.ndenumerate`: indices and values of the elements, in C order; computes when the first element is read.
 
     Examples
     --------

@@ -300,7 +300,7 @@ def _map(layout: Layout) -> mmap.mmap | None:
 
 @offers("save")
 def save(file: Any, arr: Any, allow_pickle: bool = False, **kwargs: Any) -> None:
-    """`np.save`: computes a tensor and writes it to an .npy file, chunk by chunk; returns when the file is complete.
+    """`np.save`: computes a tensor and writes an .npy file, chunk by chunk; returns when the file is complete.
 
     The file is written under a temporary name and replaces an existing file at the end.
 
