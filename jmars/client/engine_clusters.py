@@ -125,7 +125,7 @@ class EngineClusters(Shown):
         _check(mode, name)
         try:
             from jmars.engines.dask import DaskEngine
-            from jmars.engines.dask_cluster import way_to
+            from jmars.engines.dask_connection import way_to
         except ImportError as error:
             raise _not_installed("Dask", "dask", error) from error
 

@@ -20,7 +20,8 @@ from jmars.deploy import hosts_head
 from jmars.deploy.inside_head import InsideHead, is_loopback
 from jmars.deploy.member import own_address
 from jmars.engines import guests
-from jmars.engines.dask_cluster import connect, identities, security_at
+from jmars.engines.dask import identities
+from jmars.engines.dask_connection import connect, security_at
 from jmars.errors import ClusterLostError, text_of
 
 SHARE = 0.8  # of a worker's memory limit: the rest is for the worker itself

@@ -7,7 +7,7 @@ results.py        which result of the engine is which chunk
 engine_job.py     the operands and groups of a job: what is reported, and when (`EngineJob`)
 port.py           the engine's workers as the scheduler sees them (`EngineWorkers`)
 dask_worker.py    what runs in Dask's workers
-dask_cluster.py   the connection to a Dask scheduler, and its workers
+dask_connection.py  the connection to a Dask scheduler
 dask.py           Dask as an engine (`DaskEngine`)
 guests.py         hosts that a worker of an engine starts as its children (`begin`, `certify`)
 ray_worker.py     what runs in Ray's processes

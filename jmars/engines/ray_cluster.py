@@ -26,7 +26,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from jmars.engines.engine import START_SECONDS, EngineWorker
 from jmars.engines.ray_worker import inspect_node
 from jmars.errors import ClusterError, ClusterStartError, text_of
-from jmars.model.versions import versions
+from jmars.model.versions import differences
 
 SHARE = 0.6  # of a node's memory resource: other tasks and the processes themselves take the rest
 CONNECT = 10.0  # seconds for a connection to the head of Ray
@@ -284,7 +284,7 @@ def wrong_versions(keys: Iterable[str]) -> dict[str, str]:
         options = {"num_cpus": 0, "max_retries": 1, "name": "jmars-versions", "scheduling_strategy": where}
         asked[key] = task.options(**options).remote()
     ray.wait(list(asked.values()), num_returns=len(asked), timeout=START_SECONDS)
-    here, wrong = versions(), {}
+    wrong = {}
     for key, reference in asked.items():
         try:
             told = ray.get(reference, timeout=0.1)
@@ -292,9 +292,8 @@ def wrong_versions(keys: Iterable[str]) -> dict[str, str]:
             module, cause = module_missing(error), cause_of(error)
             wrong[key] = f"it has no module {module!r}" if module else f"{type(cause).__name__}: {text_of(cause)}"
             continue
-        names = [name for name in here if told[name] != here[name]]
-        if names:
-            wrong[key] = f"it has {', '.join(f'{name} {told[name]}, not {here[name]}' for name in names)}"
+        if other := differences(told):
+            wrong[key] = f"it has {other}"
     return wrong
 
 

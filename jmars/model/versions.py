@@ -18,6 +18,17 @@ def versions() -> dict[str, str]:
     return {"jmars": importlib.import_module("jmars").__version__, "numpy": np.__version__, "python": python}
 
 
+def differences(theirs: Mapping[str, str]) -> str:
+    """Versions of another process that are not those of this process, in words; empty where all are equal.
+
+    Examples
+    --------
+    >>> differences(versions() | {"python": "2.7"}).partition(", not ")[0]
+    'python 2.7'
+    """
+    return ", ".join(f"{name} {theirs[name]}, not {ours}" for name, ours in versions().items() if theirs[name] != ours)
+
+
 def refuse_other_versions(who: str, theirs: Mapping[str, Any]) -> None:
     """Raise ClusterLostError where a cluster has other versions than this process.
 

@@ -12,7 +12,7 @@ import pytest
 from distributed import Client
 
 from jmars.engines.dask import DaskEngine
-from jmars.engines.dask_cluster import address_of, security_at, way_to
+from jmars.engines.dask_connection import address_of, security_at, way_to
 from jmars.errors import ClusterStartError
 from tests.engines.dask_groups import Recorded
 
@@ -78,13 +78,13 @@ def test_the_file_of_a_scheduler_that_is_gone_is_named_with_its_address(tmp_path
     ],
 )
 def test_an_address_that_leads_nowhere_is_refused_at_once(monkeypatch, given, reason):
-    monkeypatch.setattr("jmars.engines.dask_cluster.CONNECT", 1e6)  # seconds
+    monkeypatch.setattr("jmars.engines.dask_connection.CONNECT", 1e6)  # seconds
     told = refusal_of(given)
     assert given in told and any(one in told for one in reason.split("|"))
 
 
 def test_a_server_that_never_greets_is_no_scheduler(monkeypatch):
-    monkeypatch.setattr("jmars.engines.dask_cluster.CONNECT", 0.5)
+    monkeypatch.setattr("jmars.engines.dask_connection.CONNECT", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         told = refusal_of(f"tcp://127.0.0.1:{stranger.getsockname()[1]}")
     assert "does not answer as a Dask scheduler within" in told

@@ -12,8 +12,7 @@ import tempfile
 import numpy as np
 import pytest
 
-from jmars.engines.dask import DaskEngine
-from jmars.engines.dask_cluster import DaskWorkers, cross
+from jmars.engines.dask import DaskEngine, DaskWorkers, cross
 from jmars.engines.dask_worker import inspect_worker
 from jmars.engines.engine import EngineWorker, Result
 from jmars.errors import ClusterError, ClusterStartError
@@ -54,7 +53,7 @@ async def test_more_memory_than_any_worker_has_is_asked_for(client):
 @in_head
 async def test_workers_with_other_versions_are_refused(client):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jmars.engines.dask_cluster.versions", lambda: versions() | {"numpy": "1.0"})
+        patch.setattr("jmars.model.versions.versions", lambda: versions() | {"numpy": "1.0"})
         with pytest.raises(ClusterStartError, match=r"numpy .*, not 1\.0"):
             await DaskEngine(client).start(Recorded())
 
@@ -69,8 +68,8 @@ async def test_a_new_worker_that_does_not_answer_holds_up_no_other_worker(client
 
     table = DaskWorkers(client)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("jmars.engines.dask_cluster.inspect_worker", inspect)
-        patch.setattr("jmars.engines.dask_cluster.ANSWER", 3.0)  # in which the others answer
+        patch.setattr("jmars.engines.dask.inspect_worker", inspect)
+        patch.setattr("jmars.engines.dask.ANSWER", 3.0)  # in which the others answer
         assert await asyncio.wait_for(table.check(), 25) == []
     assert sorted(table._pids) == sorted(others) and not table.refused
     assert await table.check() == []
