@@ -9,19 +9,20 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from time import monotonic, perf_counter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jmars.dispatch.ledger import pack_numbers
 from jmars.engines.engine import GroupTask, Result
+from jmars.engines.group_task import make_spec
 from jmars.engines.groups import Group, single_group
-from jmars.engines.results import Kept, Results
+from jmars.engines.results import Kept
 from jmars.kernels.group_run import GroupReport
 from jmars.model.messages import (
     ChunksLost,
@@ -33,12 +34,14 @@ from jmars.model.messages import (
     JobClosed,
     JobTable,
     Refused,
-    Report,
     Started,
     Timed,
     Warned,
     WorkerLost,
 )
+
+if TYPE_CHECKING:
+    from jmars.engines.port import EngineWorkers
 
 _NONE = np.empty(0, np.int64)
 
@@ -52,19 +55,17 @@ class EngineJob:
         Its operands.
     groups
         Ordered so that a group reads only chunks of earlier groups.
-    results
-        Chunks of all jobs.
-    link
-        What it asks of the port.
+    port
+        The workers of all jobs.
     """
 
-    def __init__(self, table: JobTable, groups: Iterable[Group], results: Results, link: EngineLink) -> None:
+    def __init__(self, table: JobTable, groups: Iterable[Group], port: EngineWorkers) -> None:
         n = len(table.program)
         self.table = table
         self.stopping = self.closing = self.closed = False
         self.running: dict[str, RunningGroup] = {}  # task: group submitted to the engine
         self.done = 0  # operands reported as finished
-        self._results, self._link = results, link
+        self._port, self._results = port, port.results
         self._told = np.zeros(n, np.uint8)
         self._group: list[RunningGroup | None] = [None] * n
         self._micros = np.full(n, -1, np.int64)  # of operands that ended and are not reported yet
@@ -76,8 +77,10 @@ class EngineJob:
         self._ended: dict[str, RunningGroup] = {}  # task: ended group whose results may be lost
         self._ahead: deque[RunningGroup] = deque()
         self._ran: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []  # operands that ended, and microseconds
-        self._began, self._peak, self._moved = perf_counter(), results.used, 0
-        self._others = results.used - sum(kept.nbytes for kept in map(self._kept, table.stored) if kept is not None)
+        self._began, self._peak, self._moved = perf_counter(), self._results.used, 0
+        self._others = self._results.used - sum(
+            kept.nbytes for kept in map(self._kept, table.stored) if kept is not None
+        )
         for plan in groups:
             group = RunningGroup(plan)
             self._ahead.append(group)
@@ -108,7 +111,7 @@ class EngineJob:
         self._told[list(operands)] = Told.READY
         self._hint.update(zip(operands, workers, strict=True))
         self._due.update(dict.fromkeys(operands))
-        self._link.wake(self)
+        self._port.wake(self)
 
     def stop(self) -> list[str]:
         """Stop reports of operands without a reported start; returns the tasks to be stopped."""
@@ -116,7 +119,7 @@ class EngineJob:
         self._ahead.clear()
         self._due.update(dict.fromkeys(np.flatnonzero(self._told == Told.STARTED).tolist()))
         self._told[self._told == Told.READY] = Told.UNKNOWN
-        self._link.wake(self)
+        self._port.wake(self)
         return list(self.running)
 
     def close(self) -> None:
@@ -126,7 +129,7 @@ class EngineJob:
         if not self.stopping:  # all operands are done: running tasks are of no use
             for group in list(self.running.values()):
                 self._break(group)
-        self._link.wake(self)
+        self._port.wake(self)
 
     # -- events of the engine
     def started(self, task: str, worker: int) -> None:
@@ -146,7 +149,7 @@ class EngineJob:
         plan, n = group.plan, len(report.microseconds)
         self._ended[task] = group
         if report.warned:
-            self._link.report(warned_by(self.table.job, plan, report))
+            self._port.report(warned_by(self.table.job, plan, report))
         done, micros = np.array(plan.operands[:n], np.int64), np.array(report.microseconds, np.int64)
         self._micros[done], self._ran_on[done] = micros, worker
         self._shapes.update((plan.operands[place], shape) for place, shape in report.shapes.items())
@@ -164,7 +167,7 @@ class EngineJob:
                 self._results.add(self.table.chunk[operand], kept)
         self._peak = max(self._peak, self._results.used)
         if dropped:
-            self._link.release(dropped)
+            self._port.engine.release(dropped)
         if missing:
             self._leave(plan.operands[n:], group)
             if report.failure is not None:
@@ -188,7 +191,7 @@ class EngineJob:
         ended = [self._ended.pop(task) for task in tasks if task in self._ended]
         gone = [chunk for group in ended for chunk in self._lose(group)]
         if gone:
-            self._link.report(ChunksLost(gone, why))
+            self._port.report(ChunksLost(gone, why))
         counted = deaths_of([self.running[task] for task in tasks if task in self.running], self.table, deaths)
         for task, count in counted.items():
             group = self.running.get(task)
@@ -214,7 +217,7 @@ class EngineJob:
             self._close()
 
     def _settle(self, due: Collection[int]) -> None:
-        told, job, report, shapes = self._told, self.table.job, self._link.report, self._shapes
+        told, job, report, shapes = self._told, self.table.job, self._port.report, self._shapes
         at = np.fromiter(due, np.int64, len(due))
         states, micros, workers = told[at], self._micros[at], self._ran_on[at]
         is_due = (states == Told.READY) | (states == Told.STARTED)
@@ -262,7 +265,7 @@ class EngineJob:
         self._results.free([chunk[one] for one in untold])
         makespan, peak = perf_counter() - self._began, max(0, self._peak - self._others)
         measured = {"makespan": makespan, "peak": peak, "spilled": 0, "moved": self._moved}
-        self._link.report(JobClosed(self.table.job, measured))
+        self._port.report(JobClosed(self.table.job, measured))
 
     # -- for the view, and for costs
     def learnt(self) -> dict[int, tuple[int, float]]:
@@ -286,7 +289,7 @@ class EngineJob:
         at = np.fromiter(operands, np.int64)
         told = self._told[at]
         self._due.update(dict.fromkeys(at[(told == Told.READY) | (told == Told.STARTED)].tolist()))
-        self._link.wake(self)
+        self._port.wake(self)
 
     def _kept(self, operand: int) -> Kept | None:
         return self._results.find(self.table.chunk[operand])
@@ -313,12 +316,12 @@ class EngineJob:
             self._break(group)
             return False
         table, plan = self.table, group.plan
-        name, outputs, worker = self._link.name(table.number), len(plan.outputs), self._link.key(plan.worker)
+        name, outputs, worker = self._port.name_task(table.number), len(plan.outputs), self._port.key_of(plan.worker)
         group.task, self.running[name] = name, group
         try:
-            spec = self._link.spec(table, plan)
+            spec = make_spec(table, plan)
             task = (name, table.number, spec, inputs, outputs, worker, plan.memory, plan.rank, plan.bundles)
-            self._link.submit(self, GroupTask(*task))
+            self._port.submit(self, GroupTask(*task))
         except Exception as error:  # a user's object cannot be pickled, or the engine accepts no tasks
             group.task = ""
             del self.running[name]
@@ -345,7 +348,7 @@ class EngineJob:
             self._submit(group)
         if missing:
             chunks = sorted(set(itertools.chain.from_iterable(missing.values())))
-            self._link.report(InputsMissing(table.job, list(missing), chunks, "the task that had them is gone"))
+            self._port.report(InputsMissing(table.job, list(missing), chunks, "the task that had them is gone"))
 
     def _leave(self, operands: Iterable[int], group: RunningGroup) -> None:
         """Operands are a group's no more."""
@@ -363,7 +366,7 @@ class EngineJob:
             one.broken = True
             if one.task:
                 self.running.pop(one.task, None)
-                self._link.release([Result(one.task, number) for number in range(len(one.plan.outputs))])
+                self._port.engine.release([Result(one.task, number) for number in range(len(one.plan.outputs))])
             self._leave(one.plan.operands, one)
             self._look_at(one.plan.operands)
             stack += one.readers
@@ -398,8 +401,8 @@ class EngineJob:
         for operand in held:
             told[operand] = Told.UNKNOWN
         if fresh:
-            self._link.report(Started(self.table.job, fresh, worker))
-        self._link.report(WorkerLost(self.table.job, held, worker, why, how, deaths))
+            self._port.report(Started(self.table.job, fresh, worker))
+        self._port.report(WorkerLost(self.table.job, held, worker, why, how, deaths))
 
 
 class Told(IntEnum):
@@ -445,18 +448,6 @@ class RunningGroup:
     def runs(self) -> bool:
         """Whether the engine runs the task."""
         return bool(self.task) and not self.ended and not self.broken
-
-
-class EngineLink(NamedTuple):
-    """Questions of a job to its surroundings."""
-
-    submit: Callable[[Any, GroupTask], None]  # of a job
-    release: Callable[[Sequence[Result]], None]
-    report: Callable[[Report], None]
-    wake: Callable[[Any], None]  # call the job's `settle` soon
-    key: Callable[[int], str]  # the engine's name of a worker
-    name: Callable[[int], str]  # a fresh name of a task, by number of the job
-    spec: Callable[[JobTable, Group], bytes]
 
 
 def deaths_of(groups: Sequence[RunningGroup], table: JobTable, deaths: int) -> dict[str, int]:

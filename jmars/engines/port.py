@@ -18,8 +18,7 @@ from time import monotonic
 from typing import Any
 
 from jmars.engines.engine import EngineWorker, GroupTask, Result, TaskEngine
-from jmars.engines.engine_job import EngineJob, EngineLink, RunningGroup
-from jmars.engines.group_task import make_spec
+from jmars.engines.engine_job import EngineJob, RunningGroup
 from jmars.engines.groups import planned_groups
 from jmars.engines.results import Kept, Results
 from jmars.errors import ChunkLostError, ClusterError, fault_of
@@ -136,12 +135,10 @@ class EngineWorkers:
     # -- orders of the scheduler
     def open_job(self, table: JobTable) -> None:
         """Take the operands of a job, and submit groups ahead; an exception leaves no change."""
-        release, report = self.engine.release, self.report
-        link = EngineLink(self._submit, release, report, self._wake, self._key, self._name, make_spec)
         here = [row.worker for row in self.here if row.worker.cores] or [row.worker for row in self.rows]
         there = self.results.workers({one: table.chunk[one] for one in table.stored})
         groups = planned_groups(table, here, self.profile, self.engine.task_seconds, there, self.engine.bundle)
-        self._jobs[table.job] = EngineJob(table, groups, self.results, link)
+        self._jobs[table.job] = EngineJob(table, groups, self)
         self._submit_ahead()
 
     def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
@@ -242,7 +239,7 @@ class EngineWorkers:
         self._storing.add(chunk)
         here = self.here
         key = here[chunk % len(here)].worker.key if here else ""
-        name = self._name(0)
+        name = self.name_task(0)
         try:
             await self.engine.put(name, data, key)
         finally:
@@ -300,8 +297,9 @@ class EngineWorkers:
         """Open jobs."""
         return list(self._jobs.values())
 
-    # -- own
-    def _submit(self, job: EngineJob, task: GroupTask) -> None:
+    # -- questions of jobs
+    def submit(self, job: EngineJob, task: GroupTask) -> None:
+        """Give a task of a job to the engine."""
         self._tasks[task.name] = job
         try:
             self.engine.submit(task)
@@ -309,6 +307,22 @@ class EngineWorkers:
             del self._tasks[task.name]
             raise
 
+    def wake(self, job: EngineJob) -> None:
+        """Call the `settle` of a job soon."""
+        if not self._due and not self._settling:
+            asyncio.get_running_loop().call_soon(self._settle)
+        self._due[job] = None
+
+    def name_task(self, number: int) -> str:
+        """A new name of a task, by number of the job."""
+        self._tasks_named += 1
+        return f"{self._prefix}-{number}-{self._tasks_named}"
+
+    def key_of(self, number: int) -> str:
+        """The engine's name of a worker; "" for a worker that is gone."""
+        return self.rows[number].worker.key if 0 <= number < len(self.rows) and self.rows[number].here else ""
+
+    # -- own
     def _submit_ahead(self) -> None:
         """Submit some groups of the oldest jobs, and others in the next turns of the loop."""
         room = min(SLICE, MAX_SUBMITTED_TASKS - len(self._tasks))
@@ -322,11 +336,6 @@ class EngineWorkers:
     def _submit_more(self) -> None:
         self._submitting = False
         self._submit_ahead()
-
-    def _wake(self, job: EngineJob) -> None:
-        if not self._due and not self._settling:
-            asyncio.get_running_loop().call_soon(self._settle)
-        self._due[job] = None
 
     def _settle(self) -> None:
         self._settling = True
@@ -366,14 +375,6 @@ class EngineWorkers:
         for task in tasks:
             self._tasks.pop(task, None)
         job.give_up()
-
-    def _name(self, number: int) -> str:
-        self._tasks_named += 1
-        return f"{self._prefix}-{number}-{self._tasks_named}"
-
-    def _key(self, number: int) -> str:
-        """The engine's name of a worker; "" for a worker that is gone."""
-        return self.rows[number].worker.key if 0 <= number < len(self.rows) and self.rows[number].here else ""
 
     def _number_of(self, key: str) -> int:
         known = self._number.get(key)
