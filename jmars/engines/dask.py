@@ -1,6 +1,6 @@
 """DaskEngine: a Dask cluster that runs groups of operands as its tasks.
 
-It works beside other people's tasks: nothing is restarted, no worker is ended, and all that jmars made goes at the end.
+Other people's tasks run beside: no worker is restarted or ended, and all that jmars made goes at the end.
 The head and the user's client have loops in different threads; calls cross over and never wait in a loop.
 
 A batch of tasks travels as a graph: `Client.submit` for each task would cost 2.2 ms of CPU instead of 1.4. Futures are

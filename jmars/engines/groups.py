@@ -4,12 +4,12 @@ A task of Dask or Ray costs milliseconds and an operand may take microseconds, s
 `group_seconds`. A group reads all external inputs before the first operand runs, and outputs leave after the last
 operand, so groups must not wait in a cycle, and are cut where memory or outputs grow.
 
-**Levels.** Some steps of a graph lead out of a group: from a worker to another one, and to or from an operand that is
-no ordinary one (functions of users and chunks of unknown size without a bound, which have groups of their own, and
+**Levels.** Some steps of a graph lead out of a group: from a worker to another worker, and to or from an operand that
+is not ordinary (functions of users and chunks of unknown size without a bound, which have groups of their own, and
 programs that gather). The level of an operand is the number of such steps on the longest path there. A *run* is the
 operands of a level, a kind and a worker, by rank, and a group is a part of a run. Edges between two runs lead to a
-higher level, edges in a run to a later operand: no groups wait for each other in a cycle, and what waits for other
-workers comes behind what does not.
+higher level, edges in a run to a later operand: no groups wait in a cycle, and operands that wait for other workers
+come behind operands that do not.
 
 Planning 20,000 operands takes 2 to 3 µs an operand on a server's core.
 

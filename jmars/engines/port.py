@@ -1,6 +1,6 @@
 """EngineWorkers: the workers of an engine as a `WorkerPort`, and the events of the engine.
 
-Jobs decide what to report (`EngineJob`); this class numbers workers, keeps chunks by number, submits tasks in bounds,
+Jobs decide about reports (`EngineJob`); this class numbers workers, keeps chunks by number, submits tasks in bounds,
 and ends tasks that do not stop. All calls come in the loop of the head.
 Source: docs/explanation/seeds.md, "Execution control".
 
@@ -142,7 +142,7 @@ class EngineWorkers:
         self._submit_ahead()
 
     def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
-        """Operands are ready: report what becomes of them."""
+        """Operands are ready: report starts, ends and failures."""
         self._jobs[job].enqueue(operands, workers)
 
     def stop_execution(self, job: str) -> None:
@@ -257,7 +257,7 @@ class EngineWorkers:
         self.results.free(chunks)
 
     async def read(self, wanted: ChunkElements) -> bytes:
-        """Elements of a chunk; raises ChunkLostError for a chunk that is not here, ClusterError for what is no part."""
+        """Elements of a chunk; raises ChunkLostError for a chunk that is not here, ClusterError for bytes outside."""
         chunk = wanted.chunk
         kept = self.results.find(chunk)
         if kept is None:

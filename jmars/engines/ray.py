@@ -310,7 +310,7 @@ class RayEngine(TaskEngine[_Entry]):
     async def memory(self) -> dict[str, dict[str, Any]]:
         """Resident bytes of the processes that run groups, by node with such processes.
 
-        A node has no process of its own to name, and Ray does not tell what it spilled.
+        A node has no process to name, and Ray does not tell spilled bytes.
         """
         try:
             async with asyncio.timeout(POLL):
