@@ -163,7 +163,7 @@ class WebTaskAPI(TaskAPI):
         ]
 
     def close(self) -> None:
-        """End a session that was opened here: cancel its tasks and release its results."""
+        """End a session that was opened here: cancel the tasks and release the results."""
         if self._own:
             self._own = False
             self._client.ask("DELETE", self._path())
@@ -219,7 +219,7 @@ Rewriter = Callable[[Request], Request]
 
 
 class WebClient:
-    """A gateway; each request has a connection of its own, so any thread may ask.
+    """A gateway; any thread may ask, since every request opens a connection.
 
     Parameters
     ----------

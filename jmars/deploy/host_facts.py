@@ -164,7 +164,7 @@ def check_versions(facts: Mapping[str, HostFacts]) -> None:
 
 
 def same_bits(facts: Mapping[str, HostFacts]) -> SameBits:
-    """The environment of each host in which all compute the same bits.
+    """The environments, by host, in which all hosts compute the same bits.
 
     Parameters
     ----------

@@ -116,7 +116,7 @@ class Ticket(Struct, frozen=True, tag_field="v", tag=VERSION):
         return Identity(self.host, self.incarnation)
 
     def line(self) -> bytes:
-        """The document, with its secret, as one line."""
+        """The document, with the secret, in a single line."""
         return msgspec.json.encode(self) + b"\n"
 
     @classmethod

@@ -174,7 +174,7 @@ class LocateChunks(Struct, frozen=True):
 
 
 class KeepChunks(Struct, frozen=True):
-    """The originals of these chunks are lost: keep the copies; ChunksLost names those that are not here any more."""
+    """The originals of chunks are lost: keep the copies; ChunksLost names missing copies."""
 
     chunks: Sequence[int]
 
@@ -276,7 +276,7 @@ class Refused(Struct, frozen=True):
 
 
 class GpuRefused(Struct, frozen=True):
-    """A GPU cannot run the first of these operands, which have the same program: cores run all that are left."""
+    """A GPU cannot run the first of several operands with the same program: cores run all operands that are left."""
 
     job: str
     operands: Sequence[int]
@@ -299,7 +299,7 @@ class OperandsReturned(Struct, frozen=True):
 
 
 class ChunksCopied(Struct, frozen=True):
-    """Copies of chunks of other hosts are in memory; for the port that joins hosts, which does not pass it on."""
+    """Copies of chunks of other hosts are in memory; for the port that joins hosts, and not passed on."""
 
     chunks: Sequence[int]
 
@@ -519,7 +519,7 @@ FAST = 1  # zlib's level: shrinks tables of operands to a quarter, and higher le
 
 
 def compressed(data: bytes) -> tuple[bytes, int]:
-    """Data to send, and its size before compression; 0 for short data, which stays as it is.
+    """Data to send, and the size before compression; 0 for short data, which is not compressed.
 
     Raises
     ------
@@ -562,7 +562,7 @@ def decompressed(data: bytes, size: int) -> bytes:
 
 
 def int_planes(values: Sequence[int]) -> bytes:
-    """Numbers of 32 bits, the lowest byte of each first, then the second of each: zlib finds more in it.
+    """Numbers of 32 bits, first all lowest bytes, then all second bytes, and so on, for better compression.
 
     Examples
     --------
