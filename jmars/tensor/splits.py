@@ -32,6 +32,7 @@ __all__ = [
     "without_slivers",
 ]
 
+COUNTED_BYTES = 8  # bytes of an element at least: counts, positions and means of narrow elements are that wide
 UNCUT_BYTES = 2**20  # bytes of a chunk that is not cut
 SLIVER = 16  # a chunk this many times shorter than the longest of its axis is a sliver
 
@@ -131,7 +132,7 @@ def decide_splits(
     if isinstance(given, Mapping):
         given = _by_axis(given, len(shape))
     if given is None or isinstance(given, str):
-        return _automatic(shape, dtype, _limit(given), {})
+        return _automatic(shape, dtype, _limit(given, dtype), {})
     if isinstance(given, int | np.integer):
         given = (given,) * len(shape)
     if not isinstance(given, Sequence) or isinstance(given, str):
@@ -148,13 +149,14 @@ def decide_splits(
         for axis, (entry, cut) in enumerate(zip(given, present))
         if not isinstance(entry, str)
     }
-    return _automatic(shape, dtype, min((_limit(one) for one in given if isinstance(one, str)), default=1), fixed)
+    texts = (_limit(one, dtype) for one in given if isinstance(one, str))
+    return _automatic(shape, dtype, min(texts, default=1), fixed)
 
 
-def _limit(given: str | None) -> int:
-    """Bytes of a chunk for an automatic size."""
+def _limit(given: str | None, dtype: np.dtype[Any]) -> int:
+    """Bytes of a chunk for an automatic size; by default as many elements as of 8 bytes, since results are wider."""
     if given is None or given == "auto":
-        return chunk_bytes()
+        return chunk_bytes() * max(dtype.itemsize, 1) // max(dtype.itemsize, COUNTED_BYTES)
     try:
         return parse_bytes(given)
     except ValueError as error:
@@ -325,11 +327,11 @@ def fitted_splits(chunks: Splits, itemsize: int, most_times: int = 1) -> Splits:
     chunks
         The cuts of the inputs along each axis.
     itemsize
-        Bytes of an element; at least 8 are counted, since masks select wider elements.
+        Bytes of an element; at least `COUNTED_BYTES` are counted, since masks select wider elements.
     most_times
         Chunks of at most so many times the default size are not cut.
     """
-    most, itemsize = [max(cut, default=0) for cut in chunks], max(itemsize, 8)
+    most, itemsize = [max(cut, default=0) for cut in chunks], max(itemsize, COUNTED_BYTES)
     size = math.prod(most) * itemsize
     if size <= UNCUT_BYTES or size <= most_times * (room := chunk_bytes()):
         return chunks

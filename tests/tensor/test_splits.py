@@ -80,6 +80,16 @@ def test_small_arrays_stay_whole_and_large_ones_keep_to_the_limit():
     assert len(cut[0]) * len(cut[1]) <= 16
 
 
+@pytest.mark.parametrize("kind", ["?", "i1", "u2", "f4", "S3", "S0"])
+def test_narrow_elements_are_cut_as_elements_of_eight_bytes(kind):
+    set_engine(OneByOne(limit=8 * 2 * 2**20, workers=2))
+    shape, dtype = (1000, 1000), np.dtype(kind)
+    assert decide_splits(shape, dtype) == decide_splits(shape, F8, "auto") == decide_splits(shape, F8)
+    assert decide_splits(shape, dtype, "2MB") == decide_splits(shape, dtype, ("2MB", "2MB"))
+    assert len(decide_splits(shape, np.dtype("i1"), "1MB")[0]) == 1  # a size in bytes is what is asked for
+    np.testing.assert_array_equal(np.unique(mt.zeros(shape, dtype), return_counts=True)[1], [10**6])
+
+
 @given(st.lists(st.integers(0, 5000), min_size=1, max_size=4), st.integers(1, 2**20))
 def test_automatic_chunks_cover_the_array_within_the_limit(shape, limit):
     set_engine(OneByOne(limit=8 * limit, workers=1))
@@ -141,7 +151,7 @@ WIDENED = {
 def test_results_of_wider_elements_are_cut(name):
     set_engine(OneByOne(limit=8 * 2**20, workers=1))  # one MiB a chunk
     a = np.random.default_rng(1).integers(0, 255, (2000, 900), np.uint8)
-    x = WIDENED[name](np, mt.asarray(a))
+    x = WIDENED[name](np, mt.asarray(a, chunk_size="1MiB"))
     assert math.prod(map(max, x.chunks)) * x.dtype.itemsize <= 2**20
     np.testing.assert_array_equal(x.fetch(), WIDENED[name](np, a))
 

@@ -53,6 +53,23 @@ def test_whole_numbers_near_and_far_apart(kind, monkeypatch):
         array = np.array(values, dtype if dtype.kind in "iu" else np.int64).astype(dtype)
         same(np.unique(mt.as_tensor(array, chunk_size=4)), np.unique(array))
         same(np.unique(mt.as_tensor(array[::-1], chunk_size=4)), np.unique(array))
+        many = np.repeat(array, 400)
+        for ours, theirs in zip(
+            np.unique(mt.as_tensor(many, chunk_size=300), return_counts=True), np.unique(many, return_counts=True)
+        ):
+            same(ours, theirs)
+
+
+@pytest.mark.parametrize("kind", ["?", "i1", "u1", "i2", "u2"])
+@pytest.mark.parametrize("asked", [{}, {"return_counts": True}, {"return_inverse": True}, {"return_index": True}])
+def test_distinct_narrow_integers_take_little_memory(kind, asked):
+    set_engine(OneByOne(limit=8 * 2**18, workers=1))  # 256 KiB a chunk
+    array = np.random.default_rng(1).integers(0, 2**20, 2**17).astype(kind)
+    x = mt.as_tensor(array, chunk_size=2**16)
+    ours, theirs = np.unique(x, **asked), np.unique(array, **asked)
+    for one, other in zip(ours, theirs, strict=True) if asked else [(ours, theirs)]:
+        assert not one.data.op.dynamic  # at most 65,536 values: no sample is needed
+        same(one, other)
 
 
 def test_what_follows_goes_on_in_the_same_stage_or_a_later_one(engine):

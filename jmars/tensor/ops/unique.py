@@ -122,7 +122,13 @@ def _by_tree(x: Tensor, return_index: bool, return_inverse: bool, return_counts:
 
 def _may_be_many(x: Tensor) -> bool:
     """Whether distinct elements may be too many for a chunk."""
-    return x.dtype.kind in "biuf" and is_known([x.data.shape]) and exceeds_chunk(x, None)
+    is_wide = x.dtype.kind in "iuf" and _most_distinct(x.dtype) is None
+    return is_wide and is_known([x.data.shape]) and exceeds_chunk(x, None)
+
+
+def _most_distinct(dtype: np.dtype[Any]) -> int | None:
+    """Number of values of integers of one or two bytes, and of bools; None for other dtypes."""
+    return 2 ** (8 * dtype.itemsize) if dtype.kind in "biu" and dtype.itemsize <= 2 else None
 
 
 def _are_many(x: Tensor) -> Tensor:
@@ -303,9 +309,11 @@ class UniqueElements(Operand):
         programs = []
         for one in kinds:
             chunk = chunk_type(one, x.dtype)
-            elements = chunk.nbytes // max(1, x.dtype.itemsize)
-            most = 8 + elements * size if chunk.is_sized or chunk.most is not None else None
-            work = chunk.nbytes + 3 * (most or 0)  # NumPy's copies, sorted and unsorted
+            elements, values = chunk.nbytes // max(1, x.dtype.itemsize), _most_distinct(x.dtype)
+            bounds = [n for n in (elements if chunk.has_bound else None, values) if n is not None]
+            most = 8 + min(bounds) * size if bounds else None
+            ordered = elements if values is None or self.fields[1] else min(elements, 2 * values)  # else a table
+            work = chunk.nbytes + 3 * (8 + ordered * size)  # NumPy's copies, sorted and unsorted
             step = Call(find_unique, params, (0,), ChunkType((-1,), _BYTES, most), self.fields[1], work)
             programs.append(single(self.name, (chunk,), step))
         args = corners(x.splits) if self.fields[1] else None
@@ -412,30 +420,37 @@ def find_unique(
 
 
 def _distinct(line: Array, index: bool, counts: bool, equal_nan: bool) -> tuple[Array, Array | None, Array | None]:
-    """Distinct elements, first positions and counts; without positions NumPy need not sort all elements."""
-    if not (index or counts) and line.dtype.kind in "iumM" and line.size:
-        return _distinct_numbers(line, equal_nan), None, None
+    """Distinct elements, first positions and counts; without positions a table may do."""
+    if not index and line.dtype.kind in "biumM" and line.size:
+        values, count = _distinct_numbers(line, counts, equal_nan)
+        return values, None, count if counts else None
     wanted: dict[str, Any] = {"return_index": index, "return_counts": counts, "equal_nan": equal_nan}
     found = np.unique(line, **wanted)
     values, *others = found if index or counts else (found,)
     return values, others[0] if index else None, others[-1] if counts else None
 
 
-def _distinct_numbers(line: Array, equal_nan: bool) -> Array:
-    """Distinct integers, by a table with an entry for each integer between the least and the largest; distinct times,
-    and integers far apart, by sorting: NumPy's hash table takes 30 times as long for many distinct elements.
+def _distinct_numbers(line: Array, counts: bool, equal_nan: bool) -> tuple[Array, Array]:
+    """Distinct integers, with counts where asked, by a table with an entry for each integer between the least and the
+    largest; distinct times, and integers far apart, by sorting: NumPy's hash table takes 30 times as long for many
+    distinct elements.
     """
-    if line.dtype.kind in "iu":
+    if line.dtype.kind in "biu":
         low, high = line.min(), line.max()
         width = int(high) - int(low) + 1
-        if width <= TABLE_TIMES * line.size:
+        if width <= (TABLE_TIMES * line.size // 8 if counts else TABLE_TIMES * line.size):
             unsigned = np.dtype(f"u{line.itemsize}")  # differences wrap, and are right
-            start, table = np.asarray(low).view(unsigned), np.zeros(width, bool)
-            for at in range(0, line.size, BLOCK):
-                table[(line[at : at + BLOCK].view(unsigned) - start).astype(np.intp)] = True
-            found: Array = np.flatnonzero(table).astype(unsigned) + start
-            return found.view(line.dtype)
-    return np.unique(line, return_counts=True, equal_nan=equal_nan)[0]
+            start, table = np.asarray(low).view(unsigned), np.zeros(width, np.intp if counts else bool)
+            step = max(BLOCK, width) if counts else BLOCK
+            for at in range(0, line.size, step):
+                place = (line[at : at + step].view(unsigned) - start).astype(np.intp)
+                if counts:
+                    table += np.bincount(place, minlength=width)
+                else:
+                    table[place] = True
+            place = np.flatnonzero(table)
+            return (place.astype(unsigned) + start).view(line.dtype), table[place]
+    return np.unique(line, return_counts=True, equal_nan=equal_nan)
 
 
 def join_unique(
