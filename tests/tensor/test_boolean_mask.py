@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
+from jmars.tensor.engine import set_engine
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import cut, cut_arrays, numbered, same, shapes
+from tests.tensor.engine import OneByOne
 
 
 @st.composite
@@ -174,6 +176,21 @@ def test_positions_of_what_is_not_zero(data):
     same(x.compress([False, True][: array.shape[0]], axis=0), array.compress([False, True][: array.shape[0]], axis=0))
     same(np.extract(x > 1, x), np.extract(array > 1, array))
     same(np.where(x > 1)[-1], np.where(array > 1)[-1])
+
+
+def test_positions_are_found_in_the_mask_alone():
+    mask = np.random.default_rng(1).random((7, 5, 3)) > 0.4
+    m = mt.as_tensor(mask, chunk_size=(2, 5, 2))
+    for data in [*(one.data for one in np.nonzero(m)), np.argwhere(m).data]:
+        names = {op.name for op in TensorGraph.of([data]).operands}
+        assert names <= {"array", "rechunk", "nonzero"}
+    set_engine(OneByOne(workers=2))
+    big = np.random.default_rng(1).random((2**11, 2**10)) > 0.4  # a chunk, read by two operands
+    ours, theirs = np.nonzero(mt.as_tensor(big)), np.nonzero(big)
+    assert len(ours[0].data.chunks[0]) == 2
+    same(ours[0], theirs[0])
+    same(ours[1], theirs[1])
+    same(np.argwhere(mt.as_tensor(big)), np.argwhere(big))
 
 
 @given(cut_arrays(low=1, high=2, longest=6), st.data())

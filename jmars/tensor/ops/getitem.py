@@ -25,7 +25,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from jmars.errors import UnsupportedError
-from jmars.kernels.program import Call, Program, single
+from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import current_engine
 from jmars.tensor.operand import (
@@ -467,15 +467,28 @@ def select_by_mask(x: Tensor, mask: Tensor, axis: int = 0) -> Tensor:
         )
     cut = _row_splits(x.data.chunks[axis : axis + m], x.data.chunks)
     data = rechunked(x.data, (*x.data.chunks[:axis], *cut, *x.data.chunks[axis + m :]))
-    rows = rechunked(mask.data, cut)
-    within = math.prod(int(n) for (n,) in cut[1:])
+    parts, taken = _selected_axis(mask, cut)
+    chunks = (*data.chunks[:axis], taken, *data.chunks[axis + m :])
+    op = MaskSelection(axis, m, parts, inputs=(data, rechunked(mask.data, cut)))
+    return Tensor(new_data(op, tuple(map(axis_length, chunks)), x.dtype, chunks))
+
+
+def positions_by_mask(mask: Tensor, axis: int | None = None) -> Tensor:
+    """Positions of the true elements along an axis of a mask; with None a row of positions for each."""
+    cut = _row_splits(mask.chunks, mask.chunks)
+    parts, taken = _selected_axis(mask, cut)
+    chunks = (taken,) if axis is not None else (taken, (mask.ndim,))
+    op = MaskPositions(axis, parts, inputs=(rechunked(mask.data, cut),))
+    return Tensor(new_data(op, tuple(map(axis_length, chunks)), np.dtype(np.intp), chunks))
+
+
+def _selected_axis(mask: Tensor, cut: Splits) -> tuple[tuple[int, ...], tuple[Any, ...]]:
+    """Rows that each operand reads of the mask's only chunk, () for chunks; and the splits of the selected axis."""
     parts = _parts(cut)
+    within = math.prod(int(n) for (n,) in cut[1:])
     most = [(n.most if isinstance(n, Unknown) else n) for n in parts]
     origin = Origin.of(_mask_key(mask, cut, parts))
-    taken = origin.axis([None if n is None else n * within for n in most])
-    chunks = (*data.chunks[:axis], taken, *data.chunks[axis + m :])
-    op = MaskSelection(axis, m, parts if parts != cut[0] else (), inputs=(data, rows))
-    return Tensor(new_data(op, tuple(map(axis_length, chunks)), x.dtype, chunks))
+    return parts if parts != cut[0] else (), origin.axis([None if n is None else n * within for n in most])
 
 
 def assign_by_mask(x: Tensor, mask: Tensor, value: Tensor) -> Tensor | None:
@@ -587,12 +600,7 @@ def copy_masked(out: Array | None, inputs: Sequence[Array], params: tuple[int], 
         rows = slice(*arg)
         x, mask = x[(slice(None),) * params[0] + (rows,)], mask[rows]
     axis = params[0]
-    selected = np.count_nonzero(mask)
-    if out is not None and selected != out.shape[axis]:
-        raise ValueError(
-            f"a mask has {selected} true elements in a chunk, and had {out.shape[axis]} when it was "
-            "computed before; a function whose results vary must be executed once and kept"
-        )
+    _check_selected(np.count_nonzero(mask), None if out is None else np.moveaxis(out, axis, 0))
     if axis == 0:
         return selected_rows(x, mask, out)
     found = np.ascontiguousarray(x[(slice(None),) * axis + (mask,)])
@@ -600,6 +608,83 @@ def copy_masked(out: Array | None, inputs: Sequence[Array], params: tuple[int], 
         return found
     np.copyto(out, found)
     return out
+
+
+def _check_selected(selected: int, out: Array | None) -> None:
+    """Raises ValueError where a chunk was known to have another number of true elements."""
+    if out is not None and selected != len(out):
+        raise ValueError(
+            f"a mask has {selected} true elements in a chunk, and had {len(out)} when it was "
+            "computed before; a function whose results vary must be executed once and kept"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class MaskPositions(Operand):
+    """Finds the positions of a mask's true elements along an axis, or along all, a row for each element."""
+
+    axis: int | None
+    parts: tuple[int, ...] = ()  # as `MaskSelection.parts`
+    name: ClassVar[str] = "nonzero"
+    reads_all: ClassVar[bool] = True
+
+    def token(self) -> Hashable:
+        """Identifies the operand by the axis."""
+        return ("nonzero", self.axis, self.parts)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """Adds an operand per chunk of the mask, or per part of the only chunk."""
+        (mask,) = inputs
+        n_parts = max(1, len(self.parts))
+        shapes = [shape for shape in _row_shapes(mask.splits) for _ in range(n_parts)]
+        taken = [length_kind(n) for n in output.chunks[0]]
+        kinds, which = chunk_classes([list(zip(shapes, taken, strict=True))])
+
+        def program(k: int) -> Program:
+            ((shape, n),) = kinds[k]
+            out = chunk_type([n, *output.shape[1:]], output.dtype)
+            work = 0 if self.axis is not None and not out.is_sized else 2 * (out.most or out.nbytes)
+            holds = () if self.parts else (0,)
+            step = Call(find_nonzero, (self.axis,), (0,), out, True, work, holds=holds)
+            return single(self.name, (ChunkType(shape, mask.dtype),), step)
+
+        rows = self.parts or mask.splits[0]
+        begins = chunk_starts(rows)
+        within = [(begin, begin + n) if self.parts else (0, n) for begin, n in zip(begins, rows)]
+        ids = np.repeat(mask.ids.reshape(-1, 1), n_parts, axis=0)
+        args = [(one,) for one in zip(begins, within)]
+        return add_by_class(builder, program, which, ids, args).reshape(output.grid)
+
+
+def find_nonzero(
+    out: Array | None, inputs: Sequence[Array], params: tuple[int | None], arg: tuple[int, tuple[int, int]]
+) -> Array:
+    """Positions of true elements along axis `params[0]`; `arg`: position of the first row, and the rows to read."""
+    (axis,), (first, rows) = params, arg
+    mask = inputs[0][slice(*rows)]
+    flat = np.flatnonzero(mask)
+    _check_selected(len(flat), out)
+    if axis is None:
+        found = np.empty((len(flat), mask.ndim), np.intp) if out is None else out
+        for column in range(mask.ndim):
+            found[:, column] = _along(flat.copy(), mask.shape, column, first)
+        return found
+    found = _along(flat, mask.shape, axis, first)
+    if out is not None:
+        np.copyto(out, found)
+    return found
+
+
+def _along(flat: Array, shape: tuple[int, ...], axis: int, first: int) -> Array:
+    """Positions along an axis, in place of the flat positions."""
+    behind = math.prod(shape[axis + 1 :])
+    if behind > 1:
+        np.floor_divide(flat, behind, out=flat)
+    if axis:
+        np.remainder(flat, shape[axis], out=flat)
+    elif first:
+        np.add(flat, first, out=flat)
+    return flat
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,13 +26,13 @@ from jmars.tensor.ops.blockwise import blockwise
 from jmars.tensor.ops.chunks import add_by_class, chunk_classes, chunk_starts, rechunked
 from jmars.tensor.ops.constants import ones, zeros
 from jmars.tensor.ops.create import arange
-from jmars.tensor.ops.getitem import is_many, select_by_mask
+from jmars.tensor.ops.getitem import is_many, positions_by_mask, select_by_mask
 from jmars.tensor.ops.indexing import MANY, as_positions, in_bounds, slice_tensor
 from jmars.tensor.ops.map_blocks import single_chunk_along
 from jmars.tensor.ops.reduction import any_, cumsum
 from jmars.tensor.ops.resize import resize
 from jmars.tensor.ops.setitem import match_ndim
-from jmars.tensor.ops.shape import broadcast_arrays, broadcast_to, normal_axis, ravel, reshape, stack
+from jmars.tensor.ops.shape import broadcast_arrays, broadcast_to, normal_axis, ravel, reshape
 from jmars.tensor.ops.ufuncs import as_bool, astype, ufunc, where
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -539,7 +539,7 @@ def nonzero(a: Any) -> tuple[Tensor, ...]:
             "Calling nonzero on 0d arrays is not allowed. Use np.atleast_1d(scalar).nonzero() instead. "
             "If the context of this error is of the form `arr[nonzero(cond)]`, just use `arr[cond]`."
         )
-    return tuple(select_by_mask(one, mask) for one in _positions(mask))
+    return tuple(positions_by_mask(mask, axis) for axis in range(mask.ndim))
 
 
 @offers("argwhere")
@@ -548,8 +548,7 @@ def argwhere(a: Any) -> Tensor:
     mask = as_bool(as_tensor(a))
     if not mask.ndim:
         return select_by_mask(zeros((1, 0), np.intp), reshape(mask, (1,)))
-    places = stack(_positions(mask), axis=-1)
-    return select_by_mask(Tensor(rechunked(places.data, (*places.chunks[:-1], (mask.ndim,)))), mask)
+    return positions_by_mask(mask)
 
 
 @offers("ix_")
@@ -570,15 +569,3 @@ def ix_(*args: Any) -> tuple[Any, ...]:
         shape[axis] = x.size
         found.append(reshape(x, shape))
     return tuple(found)
-
-
-def _positions(mask: Tensor) -> list[Tensor]:
-    """Index arrays with the splits of the mask, an array per axis; only values under a true mask are meaningful."""
-    found = []
-    for axis, length in enumerate(mask.shape):
-        cut = mask.chunks[axis]
-        along = arange(length, dtype=np.intp, chunk_size=(tuple(n for n in cut if n) or (0,),))
-        along = Tensor(rechunked(along.data, (cut,)))  # after another mask chunks may be empty
-        shape = tuple(length if i == axis else 1 for i in range(mask.ndim))
-        found.append(along if mask.ndim == 1 else astype(mask, np.intp) * reshape(along, shape))
-    return found
