@@ -65,6 +65,39 @@ def test_a_mask_of_numpys_takes_one_value_for_each_true_element():
         x[x > 4] = [1, 2, 3, 4, 5, 6, 7, 8, 9]
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_large_mask_takes_one_row_for_each_true_element(monkeypatch, data):
+    monkeypatch.setattr(setitem_module, "MANY", -1)
+    array, x = data.draw(cut_arrays(1, 3).filter(lambda pair: pair[0].size))
+    ndim = data.draw(st.integers(1, array.ndim))
+    mask = array.reshape(*array.shape[:ndim], -1).sum(-1) % data.draw(st.sampled_from([1, 2, 3])) == 0
+    rows = -1.0 - np.arange(array[mask].size).reshape(array[mask].shape)
+    lazy, value = data.draw(cut(mask)), data.draw(cut(rows))
+    array[mask] = rows
+    x[lazy] = value
+    assert not x.data.has_unknown_lengths
+    assert not {op.name for op in TensorGraph.of([x.data]).operands} & {"nonzero", "take", "mask"}  # no positions
+    same(x, array)
+
+
+@pytest.mark.parametrize("chunk_size", [4, 20])
+def test_rows_for_another_number_of_true_elements_are_refused(chunk_size, monkeypatch):
+    monkeypatch.setattr(setitem_module, "MANY", 5)
+    array = np.arange(40).reshape(20, 2)
+    mask = array[:, 0] > 4
+    for ours, value in [(array[:, 0], np.zeros(9, int)), (array, np.zeros((9, 2)))]:
+        with pytest.raises(ValueError) as theirs:
+            ours.copy()[mask] = value
+        x = mt.asarray(ours, chunk_size=chunk_size)
+        x[mt.asarray(mask, chunk_size=chunk_size)] = mt.asarray(value)
+        with pytest.raises(ValueError) as mine:
+            x.fetch()
+        assert str(mine.value) == str(theirs.value)
+        with pytest.raises(ValueError, match="could not broadcast"):
+            mt.asarray(array)[mt.asarray(mask)] = np.zeros((17, 3))
+
+
 @given(st.data())
 def test_an_integer_array_is_written(data):
     array, x = data.draw(cut_arrays(1, 3).filter(lambda pair: pair[0].size))

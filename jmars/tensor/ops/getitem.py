@@ -16,7 +16,7 @@ import hashlib
 import itertools
 import math
 import operator
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -41,6 +41,7 @@ from jmars.tensor.operand import (
     new_data,
 )
 from jmars.tensor.ops.arguments import share, step, view, write_out
+from jmars.tensor.ops.blockwise import blockwise
 from jmars.tensor.ops.chunks import add_by_class, chunk_classes, chunk_starts, chunk_type, length_kind, rechunked
 from jmars.tensor.ops.formula import ElementwiseOperand
 from jmars.tensor.ops.indexing import MANY, checked_positions, in_bounds, slice_tensor, take_by_tensor, take_positions
@@ -60,10 +61,12 @@ from jmars.tensor.ops.ufuncs import as_bool, native
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import evenly, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor, index_step
+from jmars.tensor.tensor_graph import Dynamic, TensorGraph, fragment, new_group, placeholders
 
 __all__ = [
     "Index",
     "assign_by_mask",
+    "assign_rows_by_mask",
     "getitem",
     "is_many",
     "joint_positions",
@@ -505,6 +508,33 @@ def assign_by_mask(x: Tensor, mask: Tensor, value: Tensor) -> Tensor | None:
     return Tensor(rechunked(new_data(op, data.shape, data.dtype, data.chunks), x.chunks))
 
 
+def assign_rows_by_mask(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
+    """Assigns to `x[mask]` a `value` with a row for each true element; ValueError, when computed, for another number.
+
+    The true elements of each chunk are counted first, unless there is one chunk of them.
+    """
+    cut, rest = _row_splits(x.chunks[: mask.ndim], x.chunks), x.chunks[mask.ndim :]
+    data, rows = rechunked(x.data, (*cut, *rest)), Tensor(rechunked(mask.data, cut))
+    if len(cut[0]) == 1:
+        op: Operand = MaskAssignment(
+            mask.ndim, inputs=(data, rows.data, rechunked(value.data, (value.shape[:1], *rest)))
+        )
+    else:
+        ones = ((1,) * len(cut[0]),)
+        counts = blockwise("count_nonzero", _count_true, [rows], ones, np.int64, flat=True, scratch=_no_scratch)
+        inputs = (data, rows.data, counts.rechunk(-1).data, value.data)
+        op = RowAssignment(group=new_group(), inputs=inputs)
+    return Tensor(rechunked(new_data(op, data.shape, data.dtype, data.chunks), x.chunks))
+
+
+def _count_true(mask: Array) -> Array:
+    return np.array([np.count_nonzero(mask)])
+
+
+def _no_scratch(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
+    return 0
+
+
 def _mask_key(mask: Tensor, cut: Splits, parts: tuple[Any, ...]) -> str:
     """Key of a selection: selections with equal keys have equal lengths and splits."""
     return f"{_meaning(mask.data)}:{hash((cut, parts)):x}"
@@ -723,6 +753,45 @@ class MaskAssignment(Operand):
         return add_by_class(builder, program, which.reshape(-1), read).reshape(output.grid)
 
 
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RowAssignment(Dynamic):
+    """Divides values among the chunks of a mask. The inputs are the array, the mask, its counts and the values."""
+
+    name: ClassVar[str] = "setitem"
+
+    def wants(self, inputs: Sequence[TensorMeta]) -> tuple[Sequence[int], Sequence[int]]:
+        """Wants the counts."""
+        return (), (2,)
+
+    def expand(self, inputs: Sequence[TensorMeta], values: Mapping[int, Array]) -> TensorGraph:
+        """Becomes the assignment of as many values to each chunk as its mask has true elements."""
+        x, mask, _, value = placeholders(inputs)
+        counts = tuple(np.asarray(values[2]).tolist())
+        check_row_count(sum(counts), value.shape, len(mask.shape), x.shape)
+        given = rechunked(value, (counts, *x.chunks[len(mask.shape) :]))
+        op = MaskAssignment(len(mask.shape), inputs=(x, mask, given))
+        return fragment([new_data(op, x.shape, x.dtype, x.chunks)], self.line)
+
+
+def check_row_count(selected: int, given: Sequence[int], ndim: int, shape: Sequence[int]) -> None:
+    """Raises NumPy's ValueError where a mask of `ndim` axes does not select as many elements as values are given."""
+    if selected == given[0]:
+        return
+    if ndim < len(shape):
+        raise ValueError(
+            f"shape mismatch: value array of shape {_shape_text(given)} could not be broadcast to indexing result of "
+            f"shape {_shape_text((selected, *shape[ndim:]))}"
+        )
+    raise ValueError(
+        f"NumPy boolean array indexing assignment cannot assign {given[0]} input values to the {selected} output "
+        "values where the mask is true"
+    )
+
+
+def _shape_text(shape: Sequence[int]) -> str:
+    return str(tuple(map(int, shape))).replace(" ", "")
+
+
 def _row_shapes(cut: Splits) -> list[tuple[int, ...]]:
     """Shape of each chunk along the masked axes; only the first axis is divided."""
     return [(n, *(axis[0] for axis in cut[1:])) for n in cut[0]]
@@ -731,6 +800,7 @@ def _row_shapes(cut: Splits) -> list[tuple[int, ...]]:
 def write_masked(out: Array, inputs: Sequence[Array], params: tuple[int, ...], arg: Any) -> None:
     """Copies a chunk and writes the values to the positions of true mask elements; `params` are the parts."""
     x, mask, *values = inputs
+    check_row_count(np.count_nonzero(mask), (sum(map(len, values)), *x.shape[mask.ndim :]), mask.ndim, x.shape)
     np.copyto(out, x)
     start = 0
     for n, value in zip(params or (len(mask),), values, strict=True):

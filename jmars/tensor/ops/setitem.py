@@ -28,6 +28,7 @@ from jmars.tensor.ops.constants import full
 from jmars.tensor.ops.getitem import (
     Index,
     assign_by_mask,
+    assign_rows_by_mask,
     broadcast_positions,
     is_bool_scalar,
     joint_positions,
@@ -150,9 +151,10 @@ def _set_by_mask(x: Tensor, mask: Tensor, value: Any) -> Tensor | None:
     if isinstance(value, Tensor) and value.ndim > inner and value.shape[-1 - inner] == 1:
         value = squeeze(value, tuple(range(value.ndim - inner)))
     if isinstance(value, Tensor) and value.ndim > inner:  # an element per true element, whose positions must be known
-        flat = reshape(x, (mask.size, *x.shape[mask.ndim :]))
         if mask.size > MANY:
-            return Tensor(reshape(setitem(flat, call("flatnonzero", mask), value), x.shape).data)
+            rows = (value.shape[-1 - inner], *x.shape[mask.ndim :])
+            return assign_rows_by_mask(x, mask, broadcast_to(match_ndim(value, rows), rows))
+        flat = reshape(x, (mask.size, *x.shape[mask.ndim :]))
         return None if mask.ndim == 1 else Tensor(reshape(setitem(flat, ravel(mask).fetch(), value), x.shape).data)
     if inner:
         mask = expand_dims(mask, tuple(range(mask.ndim, x.ndim)))
