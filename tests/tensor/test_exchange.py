@@ -13,6 +13,7 @@ import jmars.tensor as mt
 from jmars.tensor.engine import current_engine, set_engine
 from jmars.tensor.ops import indexing
 from jmars.tensor.ops.indexing import JoinLines, TakeFew, scatter_by_tensor, take_by_tensor
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import splits
 from tests.tensor.engine import OneByOne
 
@@ -97,6 +98,27 @@ def test_positions_of_few_chunks_read_these_and_others_are_exchanged(small):
         assert kind in {type(op) for stage in small.stages for op in stage.graph.operands}
 
 
+def test_tables_of_few_chunks_are_read_and_written_without_counts(small):
+    x, at = np.arange(24.0), np.random.default_rng(0).integers(-24, 24, 400).astype(np.int8)
+    for cut in (12, 24):
+        ours = take_by_tensor(mt.tensor(x, chunk_size=cut), mt.tensor(at, chunk_size=20), 0)
+        assert not ours.data.op.dynamic and ours.fetch().tolist() == x[at].tolist()
+    positions = mt.tensor(at, chunk_size=20)
+    ours = scatter_by_tensor(mt.tensor(x, chunk_size=24), positions, 0, mt.tensor([0.5]), "add")
+    assert not ours.data.op.dynamic
+    np.add.at(x, at, 0.5)
+    assert ours.fetch().tolist() == x.tolist()
+
+
+def test_a_row_for_all_positions_is_not_repeated(engine):
+    table, at = np.zeros((300, 4)), mt.tensor(LONG, chunk_size=50_000)
+    ours = mt.tensor(table, chunk_size=300)
+    np.add.at(ours, at, np.arange(4.0))
+    np.add.at(table, LONG, np.arange(4.0))
+    assert max(meta.shape for meta in TensorGraph.of([ours.data]).metas if meta.dtype == float) == (300, 4)
+    assert np.array_equal(ours.fetch(), table)
+
+
 def test_many_positions_of_one_chunk_are_served_in_groups(small):
     x, at = np.arange(24.0), np.r_[np.full(50, 3), np.arange(24)]
     with mock.patch.object(indexing, "HELD", 0):
@@ -133,6 +155,8 @@ WRITES = {
     "x[t, 1] = values": lambda x, t: x.__setitem__((t, 1), np.arange(N)),
     "x[t, t % 4] = values": lambda x, t: x.__setitem__((t, t % 4), np.arange(N)),
     "add.at": lambda x, t: np.add.at(x, t, 2),
+    "add.at of a row": lambda x, t: np.add.at(x, t, np.arange(4)),
+    "negative.at": lambda x, t: np.negative.at(x, t),
     "subtract.at": lambda x, t: np.subtract.at(x, (t, t % 4), np.arange(N)),
     "put": lambda x, t: np.put(x, t, [1, 2, 3]),
 }
@@ -145,10 +169,11 @@ def test_statement_with_many_positions_of_a_tensor_equals_numpy(engine, name):
     assert np.array_equal(ours.fetch(), STATEMENTS[name](x, LONG))
 
 
+@pytest.mark.parametrize("chunk_size", [(70, 3), (300, 3)])
 @pytest.mark.parametrize("name", WRITES)
-def test_write_at_many_positions_of_a_tensor_equals_numpy(engine, name):
+def test_write_at_many_positions_of_a_tensor_equals_numpy(engine, name, chunk_size):
     x = np.arange(1200).reshape(300, 4)
-    ours = mt.tensor(x.copy(), chunk_size=(70, 3))
+    ours = mt.tensor(x.copy(), chunk_size=chunk_size)
     WRITES[name](ours, mt.tensor(LONG, chunk_size=50_000))
     WRITES[name](x, LONG)
     assert np.array_equal(ours.fetch(), x)

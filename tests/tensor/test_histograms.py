@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -23,10 +25,19 @@ def samples(draw, low=0, high=3):
 
 @given(st.data())
 def test_bincount(data):
-    a = np.random.default_rng(1).integers(0, 6, data.draw(st.integers(0, 12))).astype(data.draw(st.sampled_from("lB")))
-    x, least = data.draw(cut(a)), data.draw(st.integers(0, 9))
+    a = np.random.default_rng(1).integers(0, 6, data.draw(st.integers(0, 12)))
+    a = a.astype(data.draw(st.sampled_from(["l", "B", "?", ">u2"])))
+    x, least = data.draw(cut(a)), data.draw(st.integers(0, 9) | st.just(300))
     same(np.bincount(x, minlength=least), np.bincount(a, minlength=least))
     same(np.bincount(x, weights=a * 0.5), np.bincount(a, weights=a * 0.5))
+
+
+def test_bytes_are_counted_in_one_pass(engine):
+    a = np.random.default_rng(1).integers(0, 200, 300_000).astype(np.uint8)
+    x = mt.tensor(a, chunk_size=140_000)
+    with mock.patch.object(engine, "execute", wraps=engine.execute) as runs:
+        same(np.bincount(x), np.bincount(a))
+    assert runs.call_count == 2  # the result, an array of this process, is the second
 
 
 @given(samples(), st.sampled_from([1, 3, 10, [0, 1, 5], np.array([-9.0, 0.1, 4.0])]), st.booleans())

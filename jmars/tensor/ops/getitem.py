@@ -630,7 +630,7 @@ def copy_masked(out: Array | None, inputs: Sequence[Array], params: tuple[int], 
         rows = slice(*arg)
         x, mask = x[(slice(None),) * params[0] + (rows,)], mask[rows]
     axis = params[0]
-    _check_selected(np.count_nonzero(mask), None if out is None else np.moveaxis(out, axis, 0))
+    _check_selected(int(np.count_nonzero(mask)), None if out is None else np.moveaxis(out, axis, 0))
     if axis == 0:
         return selected_rows(x, mask, out)
     found = np.ascontiguousarray(x[(slice(None),) * axis + (mask,)])
@@ -800,7 +800,7 @@ def _row_shapes(cut: Splits) -> list[tuple[int, ...]]:
 def write_masked(out: Array, inputs: Sequence[Array], params: tuple[int, ...], arg: Any) -> None:
     """Copies a chunk and writes the values to the positions of true mask elements; `params` are the parts."""
     x, mask, *values = inputs
-    check_row_count(np.count_nonzero(mask), (sum(map(len, values)), *x.shape[mask.ndim :]), mask.ndim, x.shape)
+    check_row_count(int(np.count_nonzero(mask)), (sum(map(len, values)), *x.shape[mask.ndim :]), mask.ndim, x.shape)
     np.copyto(out, x)
     start = 0
     for n, value in zip(params or (len(mask),), values, strict=True):

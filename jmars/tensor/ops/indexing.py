@@ -4,8 +4,9 @@ Chunks that a slice leaves whole are passed on without a copy. `axis_slices` div
 chunks, for reading here and for writing in setitem.py. Few positions are known when the graph is built, so an output
 chunk reads only the input chunks that hold the elements. Many positions, and positions all over an array, are a tensor.
 
-Then `x[positions]` and `x[positions] = value` exchange elements out of memory. First the positions in every chunk of
-`x` are counted. A result chunk with elements of few chunks of `x` reads these chunks whole. Otherwise chunks of
+Then `x[positions]` of a few chunks reads these whole, and `x[positions] = value` in a single chunk writes a chunk of
+positions after the other. Else elements are exchanged out of memory. First the positions in every chunk of `x` are
+counted. A result chunk with elements of few chunks of `x` reads these chunks whole. Otherwise chunks of
 positions are sorted by chunk of `x`; an operand per chunk of `x` gathers the positions and copies the elements, in that
 order, into a line of bytes; a result chunk gathers parts of the lines. A write gathers positions and values for every
 chunk of `x`. Elements travel once; an operand holds a few chunks.
@@ -369,10 +370,14 @@ def take_by_tensor(x: Tensor, positions: Tensor, axis: int) -> Tensor:
     at = _positions_in_chunks(positions, rows)
     across = math.prod(max(cut) for i, cut in enumerate(x.chunks) if i != axis) * x.dtype.itemsize
     bound = HELD * max(chunk_bytes(), max(x.chunks[axis]) * across)
-    inputs = [x.data, at.data, _counts(at, x.chunks[axis], axis).data]
-    op = TakeByTensor(group=new_group(), axis=axis, rows=rows, bound=bound, inputs=tuple(inputs))
     chunks = (*x.chunks[:axis], at.chunks[0], *x.chunks[axis + 1 :])
     assert length or not n
+    op: Operand
+    if length * across <= bound:
+        op = TakeFew(axis, (tuple(range(len(x.chunks[axis]))),) * len(at.chunks[0]), inputs=(x.data, at.data))
+    else:
+        inputs = (x.data, at.data, _counts(at, x.chunks[axis], axis).data)
+        op = TakeByTensor(group=new_group(), axis=axis, rows=rows, bound=bound, inputs=inputs)
     return Tensor(new_data(op, tuple(map(sum, chunks)), x.dtype, chunks))
 
 
@@ -385,12 +390,17 @@ def scatter_by_tensor(
     """
     rows = _rows(x, axis)
     at = _positions_in_chunks(positions, rows)
-    inputs = [x.data, at.data, _counts(at, x.chunks[axis], axis).data]
+    given = []
     if value is not None:
         cut = [own if value.shape[i] != 1 else (1,) for i, own in enumerate(x.chunks)]
         cut[axis] = at.chunks[0] if value.shape[axis] != 1 else (1,)
-        inputs.append(rechunked(value.data, tuple(cut)))
-    op = ScatterByTensor(group=new_group(), axis=axis, rows=rows, function=function, inputs=tuple(inputs))
+        given.append(rechunked(value.data, tuple(cut)))
+    op: Operand
+    if len(x.chunks[axis]) == 1:
+        op = WriteInOrder(axis, function, inputs=(x.data, at.data, *given))
+    else:
+        inputs = (x.data, at.data, _counts(at, x.chunks[axis], axis).data, *given)
+        op = ScatterByTensor(group=new_group(), axis=axis, rows=rows, function=function, inputs=inputs)
     return Tensor(new_data(op, x.shape, x.dtype, x.chunks))
 
 
@@ -407,11 +417,13 @@ def checked_positions(positions: Tensor, length: int, axis: int) -> Tensor:
 
 
 def _checked(block: Array, length: int, axis: int) -> Ints:
-    if block.size and (block.min() < -length or block.max() >= length):
+    least = block.min() if block.size else 0
+    if block.size and (least < -length or block.max() >= length):
         wrong = block[(block < -length) | (block >= length)]
         raise IndexError(f"index {wrong.flat[0]} is out of bounds for axis {axis} with size {length}")
     found = block.astype(np.int64)
-    found[found < 0] += length
+    if least < 0:
+        found[found < 0] += length
     return found
 
 
@@ -610,7 +622,11 @@ def copy_few(out: Array, inputs: Sequence[Array], params: tuple[int, int], arg: 
     for part in _blocks(len(at), _row(target)):
         found = _checked(at[part], length, axis)
         if len(sources) == 1:
-            target[part] = sources[0][found - arg[0]]
+            found -= arg[0]
+            if target.flags.c_contiguous:  # a mode other than "raise" needs no buffer
+                sources[0].take(found, axis=0, out=target[part], mode="clip")
+            else:
+                target[part] = sources[0][found]
             continue
         for source, start in zip(sources, arg, strict=True):
             there = np.flatnonzero((found >= start) & (found < start + len(source)))
@@ -773,6 +789,63 @@ class ScatterByTensor(Dynamic):
         sizes = (tuple(count * one * value.dtype.itemsize for count in n for one in others),)
         op = OrderValues(self.axis, kind, inputs=(packed, value))
         return new_data(op, (sum(sizes[0]),), BYTES, sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class WriteInOrder(Operand):
+    """Writes at positions in the only chunk along an axis, or applies a ufunc there: a chunk of positions after the
+    other.
+
+    The inputs are the array, the positions and the values.
+    """
+
+    axis: int
+    function: str | None
+    name: ClassVar[str] = "setitem"
+    reads_all: ClassVar[bool] = True
+
+    @property
+    def label(self) -> str:
+        """The function that the user called."""
+        return f"{self.function}.at" if self.function else self.name
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """Adds an operand per chunk of positions and column of chunks, which reads the one before."""
+        x, at, *given = inputs
+        rows, columns = _columns(x, self.axis)
+        own = [np.moveaxis(value.ids, self.axis, 0) for value in given]
+        grid = [len(cut) for cut in _other(x.splits, self.axis)]
+        values = [np.broadcast_to(ids, (len(at.ids), *grid)).reshape(len(at.ids), -1) for ids in own]
+        params = (self.axis, self.function, output.shape[self.axis])
+        ids: NDArray[np.int64] = rows[0].copy()
+        for c, other in enumerate(columns):
+            chunk = ChunkType(_with(other, self.axis, output.shape[self.axis]), x.dtype)
+            for j, n in enumerate(at.splits[0]):
+                read = [ChunkType((n,), at.dtype)]
+                for value in given:
+                    rest = [1 if cut == (1,) else m for m, cut in zip(other, _other(value.splits, self.axis))]
+                    count = 1 if value.splits[self.axis] == (1,) else n
+                    read.append(ChunkType(_with(tuple(rest), self.axis, count), value.dtype))
+                work = 64 * min(n, BLOCK) + sum(min(one.nbytes, SCRATCH) for one in read[1:])
+                step = Call(write_in_order, params, tuple(range(1 + len(read))), chunk, False, work)
+                program = single(self.label, [chunk, *read], step)
+                ids[c] = builder.add(program, [int(ids[c]), int(at.ids[j]), *(int(one[j, c]) for one in values)])
+        return ids.reshape(output.grid)
+
+
+def write_in_order(out: Array, inputs: Sequence[Array], params: tuple[int, str | None, int], arg: Any) -> None:
+    """Copies a chunk and writes values at positions, or applies a ufunc there."""
+    axis, function, length = params
+    x, at, *given = inputs
+    np.copyto(out, x)
+    target, values = np.moveaxis(out, axis, 0), [np.moveaxis(one, axis, 0) for one in given]
+    for part in _blocks(len(at), _row(target)):
+        here = _checked(at[part], length, axis)
+        now = [one if len(one) == 1 else one[part] for one in values]
+        if function is None:
+            target[here] = now[0]
+        else:
+            getattr(np, function).at(target, here, *now)
 
 
 def _value_splits(chunks: Sequence[Sequence[int]], axis: int) -> tuple[tuple[int, ...], ...]:

@@ -83,6 +83,7 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
+COUNTED_AT_ONCE = 2**17  # elements, in the cache as positions
 
 
 def _without_nan(name: str, x: Tensor, put: float) -> Tensor:
@@ -410,12 +411,17 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
     if data.ndim != 1:
         raise ValueError("object of too small depth for desired array" if not data.ndim else "object too deep")
     np.bincount(np.zeros(1, data.dtype))  # raises NumPy's errors
-    data = astype(data, np.intp)
     minlength = operator.index(minlength)
     if minlength < 0:
         raise ValueError("'minlength' must not be negative")
     if not data.size:
         return zeros(minlength, np.intp)
+    if weights is None and data.dtype.kind in "bu" and data.dtype.itemsize <= 2:  # counts of all values, in one pass
+        cells = 2 ** (8 * data.dtype.itemsize)
+        counts = _sum_counts("bincount", _bincount, [native(data)], cells, np.intp, (cells,)).fetch()
+        length = max(int(np.flatnonzero(counts)[-1]) + 1, minlength)
+        return as_tensor(np.pad(counts[:length], (0, max(0, length - cells))))
+    data = astype(data, np.intp)
     low, high = (int(v) for v in stack([min_(data), max_(data)]).fetch())
     if low < 0:
         raise ValueError(f"'list' argument must have no negative elements, and the smallest is {low}")
@@ -432,7 +438,9 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
 
 
 def _bincount(block: Array, cells: int) -> Array:
-    return np.bincount(block, minlength=cells)
+    step = max(COUNTED_AT_ONCE, cells)  # narrow elements are widened
+    parts = (block[start : start + step] for start in range(0, len(block), step))
+    return sum((np.bincount(part, minlength=cells) for part in parts), np.zeros(cells, np.intp))
 
 
 def _bincount_weighed(block: Array, weights: Array, cells: int) -> Array:

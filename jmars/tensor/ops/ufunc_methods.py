@@ -249,10 +249,12 @@ def at(theirs: np.ufunc, a: Any, indices: Any, b: Any = None, /) -> None:
     lines = [one if isinstance(one, Tensor) else in_bounds(one, a.shape[i], i) for i, one in enumerate(lines)]
     where = joint_positions(lines, a.shape[:k], range(k))
     flat = reshape(Tensor(a.data), (int(np.prod(a.shape[:k])), *a.shape[k:]))
-    given = [
-        reshape(broadcast_to(as_tensor(one), (*lines[0].shape, *a.shape[k:])), (where.size, *a.shape[k:]))
-        for one in more
-    ]
+    given = []
+    for one in map(as_tensor, more):
+        if one.ndim <= a.ndim - k:  # a row for all positions
+            given.append(broadcast_to(one, (1, *a.shape[k:])))
+        else:
+            given.append(reshape(broadcast_to(one, (*lines[0].shape, *a.shape[k:])), (where.size, *a.shape[k:])))
     if where.size:
         a[...] = reshape(apply_at(flat, ravelled(where), given[0] if given else None, theirs), a.shape)
 
