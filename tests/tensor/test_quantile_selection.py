@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -69,6 +70,44 @@ def test_a_range_that_is_missed_is_found_by_sorting(kind, monkeypatch):
     same(np.quantile(x, 0.37), np.quantile(a, 0.37))
     if kind == "spread":
         assert len(engine.stages) == 3  # samples, runs, parts
+
+
+def divided(a, x, kth):
+    """NumPy's promise: the element at the position, smaller ones before, all elements there."""
+    rank = kth % len(a)
+    value, positions = mt.partition(x, kth), mt.argpartition(x, kth)
+    assert (value.dtype, positions.dtype, value.shape, positions.shape) == (a.dtype, np.intp, a.shape, a.shape)
+    np.testing.assert_array_equal(np.sort(positions.fetch()), np.arange(len(a)))
+    for found in (value.fetch(), a[positions.fetch()]):
+        np.testing.assert_array_equal(np.sort(found[:rank]), np.sort(a)[:rank])
+        np.testing.assert_array_equal(found[rank], np.sort(a)[rank])
+        np.testing.assert_array_equal(np.sort(found[rank:]), np.sort(a)[rank:])
+
+
+@settings(deadline=None, max_examples=30)
+@given(
+    st.sampled_from(KINDS),
+    st.sampled_from(["f8", "f4", "i4", "u1", "?", ">f8", "f2"]),
+    st.integers(-900, 899),
+    st.sampled_from([0.0, quantiles.SIGMAS]),
+)
+def test_a_long_line_is_divided_at_a_position(kind, dtype, kth, sigmas):
+    with mock.patch.object(quantiles, "SIGMAS", sigmas):
+        a, x, _ = long_one(kind, dtype, (900,))
+        divided(a, x, kth)
+
+
+@pytest.mark.parametrize("kth", [0, 20, 100_000, -20, -1])
+def test_a_long_line_is_divided_without_a_sort(kth):
+    n = 200_000
+    engine = OneByOne(limit=8 * n)
+    set_engine(engine)
+    a = np.random.default_rng(1).normal(size=n)
+    divided(a, mt.asarray(a), kth)
+    assert "merge" not in {op.name for stage in engine.stages for op in stage.graph.operands}
+    a[::7] = np.round(a[0])
+    a[::70] = np.inf
+    divided(a, mt.asarray(a), kth)
 
 
 @pytest.mark.parametrize("odd", [np.inf, -np.inf, np.nan])

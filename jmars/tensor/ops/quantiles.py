@@ -1,10 +1,11 @@
-"""Medians, percentiles and quantiles: `median`, `percentile`, `quantile`, with weights, and their NaN-aware versions.
+"""Selection: `median`, `percentile`, `quantile`, with weights, their NaN-aware versions, `partition`, `argpartition`.
 
 The reduced axes are brought into a single chunk. Quantiles of a long flattened array are selected without a sort:
 random samples of all chunks give ranges of values that contain the quantiles. Then operands count the elements of every
 chunk below, at and above the range ends and pass on the elements within, about two percent. Counts and elements
 determine the quantiles exactly. If a quantile lies outside the range (less than once in ten million runs), the array is
-sorted in a second stage.
+sorted in a second stage. `partition` and `argpartition` of a long line divide each chunk at such a range, and sort the
+elements within.
 Source: Floyd, Rivest 1975 (selection by samples); NumPy's `quantile`, method "linear".
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -28,11 +29,12 @@ from jmars.tensor.ops.arguments import trial, write_out
 from jmars.tensor.ops.blockwise import blockwise
 from jmars.tensor.ops.chunks import chunk_classes, rechunked
 from jmars.tensor.ops.map_blocks import map_along, single_chunk_along
+from jmars.tensor.ops.records_and_objects import check_sort_order
 from jmars.tensor.ops.reduction import all_, warn_of_few, warn_where
 from jmars.tensor.ops.shape import broadcast_to, expand_dims, moveaxis, ravel, reshape
-from jmars.tensor.ops.sort import exceeds_chunk, sort_long_axis
+from jmars.tensor.ops.sort import argsort_long_axis, check_options, exceeds_chunk, map_lines, sort_long_axis
 from jmars.tensor.ops.statistics import broadcast_weights, nanmean
-from jmars.tensor.ops.ufuncs import native
+from jmars.tensor.ops.ufuncs import astype, native
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_graph import Dynamic, Literal, TensorGraph, fragment, new_group, placeholders
@@ -40,10 +42,12 @@ from jmars.tensor.tensor_graph import Dynamic, Literal, TensorGraph, fragment, n
 __all__ = [
     "MOST_QUANTILES",
     "QuantileRequest",
+    "argpartition",
     "median",
     "nanmedian",
     "nanpercentile",
     "nanquantile",
+    "partition",
     "percentile",
     "quantile",
     "quantiles",
@@ -231,19 +235,26 @@ def quantiles(name: str, x: Tensor, request: QuantileRequest) -> Tensor:
     if not 0 < len(request.fractions) <= MOST_QUANTILES:
         return _by_sorting(name, x, request, x.size)
     k, sizes = len(request.fractions), [math.prod(place) for place in itertools.product(*x.chunks)]
-    every = max(EVERY, sum(sizes) // SAMPLES)
-    drawn = tuple(-(-n // every) for n in sizes)
-    samples = Tensor(new_data(ChunkSamples(every, inputs=(x.data,)), (sum(drawn),), x.dtype, (drawn,)))
-    params = (request.fractions, SIGMAS)
-    ranges = blockwise(name, candidate_ranges, [samples.rechunk(-1)], ((2 * k,),), x.dtype, params).data
+    ranges, drawn = _sampled_ranges(name, x, request.fractions)
     origin = Origin.of(new_group())
     most = [8 * (4 * k + 1) + k * n * x.dtype.itemsize for n in sizes]
-    counts = RangeCounts(k, sum(drawn), inputs=(x.data, ranges))
+    counts = RangeCounts(k, drawn, inputs=(x.data, ranges))
     within = new_data(counts, (origin.whole,), _BYTES, (origin.axis(most),))
     nbytes = 16 + k * request.dtype.itemsize
     found = new_data(RangeQuantiles(request, inputs=(within, ranges)), (nbytes,), _BYTES, ((nbytes,),))
     result = SelectedQuantiles(group=new_group(), called=name, request=request, inputs=(found, x.data))
     return Tensor(new_data(result, (k,), request.dtype, ((k,),)))
+
+
+def _sampled_ranges(name: str, x: Tensor, fractions: tuple[float, ...]) -> tuple[TensorData, int]:
+    """Ranges that hold the quantiles with high probability, and the number of samples."""
+    sizes = [math.prod(place) for place in itertools.product(*x.chunks)]
+    every = max(EVERY, sum(sizes) // SAMPLES)
+    drawn = tuple(-(-n // every) for n in sizes)
+    samples = Tensor(new_data(ChunkSamples(every, inputs=(x.data,)), (sum(drawn),), x.dtype, (drawn,)))
+    cut = ((2 * len(fractions),),)
+    ranges = blockwise(name, candidate_ranges, [samples.rechunk(-1)], cut, x.dtype, (fractions, SIGMAS))
+    return ranges.data, sum(drawn)
 
 
 @dataclass(frozen=True, eq=False)
@@ -502,3 +513,130 @@ def _quantile_block(block: Array, weights: Array, called: str, q: Any, method: s
         return np.expand_dims(getattr(np, called)(block, q, axis=-1, method=method, weights=weights), -1)
     several = np.array(q[0], q[1])
     return np.moveaxis(getattr(np, called)(block, several, axis=-1, method=method, weights=weights), 0, -1)
+
+
+@offers("partition")
+def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Tensor:
+    """`np.partition`: puts element `kth` at the sorted position, smaller elements before."""
+    x = as_tensor(a)
+    check_sort_order(x, order)
+    if exceeds_chunk(x, axis) and x.dtype.names is None:
+        check_options(np.partition, x.size, {"kth": kth, "kind": kind})
+        return _partitioned("partition", x, kth)
+    return map_lines("partition", np.partition, a, axis, kth=kth, kind=kind, order=order)
+
+
+@offers("argpartition")
+def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Tensor:
+    """`np.argpartition`: positions that partition an array along an axis."""
+    x = as_tensor(a)
+    check_sort_order(x, order)
+    if exceeds_chunk(x, axis) and x.dtype.names is None:
+        check_options(np.argpartition, x.size, {"kth": kth, "kind": kind})
+        return _partitioned("argpartition", x, kth)
+    return map_lines("argpartition", np.argpartition, a, axis, kth=kth, kind=kind, order=order)
+
+
+def _partitioned(name: str, x: Tensor, kth: Any) -> Tensor:
+    """The flattened array divided at a position, or its positions; sorted for several positions and other dtypes."""
+    line, at = ravel(native(x)), np.asarray(kth)
+    if at.size != 1 or x.dtype.kind not in "iuf":
+        return astype(sort_long_axis(line), x.dtype) if name == "partition" else argsort_long_axis([line])
+    rank = int(at.reshape(-1)[0]) % line.size
+    filled = Tensor(rechunked(line.data, (tuple(n for n in line.chunks[0] if n),)))
+    ranges, _ = _sampled_ranges(name, filled, (rank / max(line.size - 1, 1),))
+    cut = ((len(GROUPS),) * len(filled.chunks[0]),)
+    counts = blockwise(name, _group_counts, [filled, Tensor(ranges)], cut, np.int64, flat=True, scratch=_of_block)
+    dtype = line.dtype if name == "partition" else np.dtype(np.intp)
+    inputs = (filled.data, ranges, counts.rechunk(-1).data)
+    op = SelectedPartition(group=new_group(), called=name, rank=rank, inputs=inputs)
+    made = Tensor(rechunked(new_data(op, line.shape, dtype, filled.chunks), line.chunks))
+    return astype(made, x.dtype) if name == "partition" else made
+
+
+# elements below a range, at its low end, within, at its high end, above it or NaN
+GROUPS: tuple[Callable[[Array, Any, Any], Array], ...] = (
+    lambda block, low, high: block < low,
+    lambda block, low, high: block == low,
+    lambda block, low, high: (block > low) & (block < high),
+    lambda block, low, high: (block == high) & (high != low),
+    lambda block, low, high: ~(block <= high),
+)
+WITHIN = 2  # number of the group within a range
+
+
+def _of_block(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
+    return 16 * _BLOCK
+
+
+def _group_counts(block: Array, ranges: Array) -> Array:
+    """Number of elements of each group."""
+    counts = np.zeros(len(GROUPS), np.int64)
+    for start in range(0, len(block), _BLOCK):
+        counts += [np.count_nonzero(group(block[start : start + _BLOCK], *ranges)) for group in GROUPS]
+    return counts
+
+
+def _group_of(out: Array, block: Array, ranges: Array, first: Array, number: int, by_position: bool) -> None:
+    """Writes the elements of a group, or their positions from `first` on."""
+    place = 0
+    for start in range(0, len(block), _BLOCK):
+        part = block[start : start + _BLOCK]
+        found = np.flatnonzero(GROUPS[number](part, *ranges))
+        into = out[place : place + len(found)]
+        place += len(found)
+        if by_position:
+            np.add(found, start + first[0], out=into)
+        else:
+            part.take(found, out=into, mode="clip")
+
+
+def _in_order(positions: Array, elements: Array) -> Array:
+    return positions[np.argsort(elements, kind="stable")]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SelectedPartition(Dynamic):
+    """Becomes the groups one after the other, or a sort if the position lies outside the range.
+
+    The inputs are the line, the range and the counts of the groups in each chunk.
+    """
+
+    called: str
+    rank: int
+    name: ClassVar[str] = "partition"
+
+    @property
+    def label(self) -> str:
+        """The function that the user called."""
+        return self.called
+
+    def wants(self, inputs: Sequence[TensorMeta]) -> tuple[Sequence[int], Sequence[int]]:
+        """Wants the counts."""
+        return (), (2,)
+
+    def expand(self, inputs: Sequence[TensorMeta], values: Mapping[int, Array]) -> TensorGraph:
+        """Becomes the groups: parts of the grouped chunks, those within the range in order."""
+        line, ranges, _ = map(Tensor, placeholders(inputs))
+        lengths = line.chunks[0]
+        by_position = self.called == "argpartition"
+        counts = np.asarray(values[2], np.int64).reshape(-1, len(GROUPS))
+        group = int(np.searchsorted(np.cumsum(counts.sum(axis=0)), self.rank, "right"))
+        if group in (0, len(GROUPS) - 1):
+            whole = argsort_long_axis([line]) if by_position else sort_long_axis(line)
+            return fragment([whole.data], self.line)
+        first = as_tensor(np.cumsum(lengths) - lengths, chunks=((1,) * len(lengths),))
+
+        def made(number: int, by_position: bool) -> Tensor:
+            cut, params = (tuple(counts[:, number].tolist()),), (number, by_position)
+            dtype = np.dtype(np.intp) if by_position else line.dtype
+            inputs = [line, ranges, first]
+            return blockwise(self.called, _group_of, inputs, cut, dtype, params, writes=True, scratch=_of_block)
+
+        parts = [made(number, by_position) for number in range(len(GROUPS))]
+        if group == WITHIN:
+            elements, inside = made(WITHIN, False).rechunk(-1), parts[WITHIN].rechunk(-1)
+            function, more = (_in_order, [elements]) if by_position else (np.sort, [])
+            parts[WITHIN] = blockwise(self.called, function, [inside, *more], inside.chunks, inside.dtype)
+        parts = [part for part in parts if part.size]
+        return fragment([call("concatenate", parts).rechunk(line.chunks).data], self.line)

@@ -1,4 +1,4 @@
-"""Sorting: `sort`, `argsort`, `partition`, `lexsort`, `topk`: short lines in a single chunk, long lines by ranges.
+"""Sorting: `sort`, `argsort`, `lexsort`, `topk`: short lines in a single chunk, long lines by ranges.
 
 Long 1-d or flattened arrays keep their chunks, and no process holds more than a few. In the first stage chunks are
 sorted into runs; samples of all runs give splitters, several per output chunk, and every run counts the elements below
@@ -39,12 +39,12 @@ from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_graph import Dynamic, TensorGraph, fragment, new_group, placeholders
 
 __all__ = [
-    "argpartition",
     "argsort",
     "argsort_long_axis",
+    "check_options",
     "exceeds_chunk",
     "lexsort",
-    "partition",
+    "map_lines",
     "put_back",
     "sort",
     "sort_long_axis",
@@ -56,18 +56,18 @@ Array = np.ndarray[Any, Any]
 LONG = 2**24  # bytes from which on an array is sorted chunk by chunk by all workers
 
 
-def _map_lines(name: str, function: Callable[..., Any], a: Any, axis: int | None, **kwargs: Any) -> Tensor:
+def map_lines(name: str, function: Callable[..., Any], a: Any, axis: int | None, **kwargs: Any) -> Tensor:
     """Applies `function(block, axis=..., **kwargs)`, which keeps the shape, along one axis."""
     x = as_tensor(a)
     if axis is None or (name.startswith("arg") and names_no_axis(axis, x.ndim)):
         x, axis = ravel(x), 0
     axis = normal_axis(axis, x.ndim)
-    _check_options(function, None if 0 in x.data.shape else x.data.shape[axis], kwargs)
+    check_options(function, None if 0 in x.data.shape else x.data.shape[axis], kwargs)
     dtype = np.dtype(np.intp) if name.startswith("arg") else x.dtype
     return map_along(name, function, x, [axis], dtype=dtype, axis=axis, **kwargs)
 
 
-def _check_options(function: Callable[..., Any], length: Any, options: dict[str, Any]) -> None:
+def check_options(function: Callable[..., Any], length: Any, options: dict[str, Any]) -> None:
     """Raises NumPy's errors for `kind`, `stable` and `kth` of a function that orders lines of this length."""
     options = {name: one for name, one in options.items() if name != "order"}
     if "kth" not in options:
@@ -98,9 +98,9 @@ def sort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, *, 
     x = as_tensor(a)
     check_sort_order(x, order)
     if exceeds_chunk(x, axis) and x.dtype.names is None:
-        _check_options(np.sort, None, {"kind": kind, "stable": stable})
+        check_options(np.sort, None, {"kind": kind, "stable": stable})
         return astype(sort_long_axis(ravel(native(x))), x.dtype)
-    return _map_lines("sort", np.sort, x, axis, kind=kind, order=order, stable=stable)
+    return map_lines("sort", np.sort, x, axis, kind=kind, order=order, stable=stable)
 
 
 @offers("argsort")
@@ -109,31 +109,9 @@ def argsort(a: Any, axis: int | None = -1, kind: Any = None, order: Any = None, 
     x = as_tensor(a)
     check_sort_order(x, order)
     if exceeds_chunk(x, axis) and x.dtype.names is None:
-        _check_options(np.argsort, None, {"kind": kind, "stable": stable})
+        check_options(np.argsort, None, {"kind": kind, "stable": stable})
         return argsort_long_axis([ravel(native(x))])
-    return _map_lines("argsort", np.argsort, a, axis, kind=kind, order=order, stable=stable)
-
-
-@offers("partition")
-def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Tensor:
-    """`np.partition`: puts element `kth` at the sorted position, smaller elements before; sorts a long line."""
-    x = as_tensor(a)
-    check_sort_order(x, order)
-    if exceeds_chunk(x, axis) and x.dtype.names is None:
-        _check_options(np.partition, x.size, {"kth": kth, "kind": kind})
-        return sort(x, axis)
-    return _map_lines("partition", np.partition, a, axis, kth=kth, kind=kind, order=order)
-
-
-@offers("argpartition")
-def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Tensor:
-    """`np.argpartition`: positions that partition an array along an axis; those that sort a long line."""
-    x = as_tensor(a)
-    check_sort_order(x, order)
-    if exceeds_chunk(x, axis) and x.dtype.names is None:
-        _check_options(np.argpartition, x.size, {"kth": kth, "kind": kind})
-        return argsort(x, axis)
-    return _map_lines("argpartition", np.argpartition, a, axis, kth=kth, kind=kind, order=order)
+    return map_lines("argsort", np.argsort, a, axis, kind=kind, order=order, stable=stable)
 
 
 @offers("sort_complex")
