@@ -72,6 +72,27 @@ def test_distinct_narrow_integers_take_little_memory(kind, asked):
         same(one, other)
 
 
+def test_values_that_occur_several_times_in_a_sample_are_not_sorted_by_ranges():
+    engine = OneByOne(limit=8 * 2**18, workers=1)  # 256 KiB a chunk: at most 8,192 distinct integers are few
+    set_engine(engine)
+    for distinct, is_many in ((6_000, False), (200_000, True)):
+        array = np.random.default_rng(1).integers(-7, distinct, 500_000)
+        same(np.unique(mt.as_tensor(array), return_counts=True)[1], np.unique(array, return_counts=True)[1])
+        names = {op.name for stage in engine.stages for op in stage.graph.operands}
+        assert ("merge" in names) == is_many
+
+
+@pytest.mark.parametrize("kind", ["?", *"bBhHiIlL"])
+def test_places_among_distinct_integers_come_from_a_table(kind):
+    array = np.random.default_rng(1).integers(0, 2**62, 3000).astype(kind)
+    near = (array % 7 + 3).astype(kind)
+    for line in (array, near, near[:2], np.concatenate([array[:9], near])):
+        for ours, theirs in zip(
+            np.unique(mt.as_tensor(line, chunk_size=700), return_inverse=True), np.unique(line, return_inverse=True)
+        ):
+            same(ours, theirs)
+
+
 def test_what_follows_goes_on_in_the_same_stage_or_a_later_one(engine):
     array = np.arange(20) % 7
     x = mt.as_tensor(array, chunk_size=6)

@@ -46,7 +46,7 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 _BYTES = np.dtype(np.uint8)
 TABLE_TIMES = 4  # entries of a table for each element: a table of bytes, half as large as elements of 8 bytes
-SAMPLED = 2**18  # elements of a long array, for the number of distinct ones
+SAMPLED = 2**18, 2**20  # least and most elements that are sampled of a long array
 BLOCK = 2**16  # elements marked at once, in the cache
 
 
@@ -134,7 +134,8 @@ def _most_distinct(dtype: np.dtype[Any]) -> int | None:
 def _are_many(x: Tensor) -> Tensor:
     """Whether the distinct elements of a long array exceed a chunk, by a sample."""
     parts = math.prod(map(len, x.chunks))
-    each = max(2, min(SAMPLED, x.size) // parts)
+    least, most = SAMPLED
+    each = max(2, min(x.size, most, max(least, chunk_bytes() // 32)) // parts)
     cut = ((each,) * parts,)
     sample = blockwise("unique", _sample, [x], cut, x.dtype, (each,), flat=True).rechunk(-1)
     return blockwise("unique", _exceeds, [sample], ((1,),), bool, (x.size, chunk_bytes() // 4))
@@ -146,9 +147,13 @@ def _sample(block: Array, count: int) -> Array:
 
 
 def _exceeds(sample: Array, count: int, most: int) -> Array:
-    """Whether `count` elements with as many distinct ones as a sample have more distinct bytes than `most`."""
-    share = len(np.unique(sample)) / len(sample)
-    return np.array([share * count * sample.dtype.itemsize > most])
+    """Whether the distinct ones of `count` elements may have more bytes than `most`, by a sample of the elements.
+
+    An element that occurs once in the sample may stand for as many distinct ones as there are elements for a sample.
+    """
+    counts = np.unique(sample, return_counts=True)[1]
+    single = int(np.count_nonzero(counts == 1))
+    return np.array([(len(counts) - single + single * count / len(sample)) * sample.dtype.itemsize > most])
 
 
 def _of_long_array(
@@ -493,12 +498,22 @@ def field(
 
 
 def find_positions(out: Array, inputs: Sequence[Array], params: tuple[()], arg: Any) -> None:
-    """Looks up the position of each element among sorted distinct elements; NaN is the last."""
+    """Looks up the position of each element among sorted distinct elements, of integers near each other in a table; NaN
+    is the last.
+    """
     x, values = inputs
     if x.dtype.names is not None and (x != x).any():
         raise UnsupportedError(
             "np.unique of records with NaN and return_inverse=True is not in jmars; use their fields"
         )
+    if x.dtype.kind in "biu" and len(values) and int(values[-1]) - int(values[0]) < x.size:
+        unsigned = np.dtype(f"u{x.itemsize}")  # differences wrap, and are right
+        line, start, found = x.reshape(-1).view(unsigned), values[:1].view(unsigned), out.reshape(-1)
+        table = np.zeros(int(values[-1]) - int(values[0]) + 1, np.int32)
+        table[(values.view(unsigned) - start).astype(np.intp)] = np.arange(len(values))
+        for at in range(0, len(line), BLOCK):
+            found[at : at + BLOCK] = table[(line[at : at + BLOCK] - start).astype(np.intp)]
+        return
     out[...] = np.searchsorted(values, x.reshape(-1)).reshape(x.shape)
     if x.dtype.kind in "fcmM":
         out[np.isnat(x) if x.dtype.kind in "mM" else np.isnan(x)] = len(values) - 1
