@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.tensor.engine import set_engine
+from jmars.tensor.ops import sort as module
 from jmars.tensor.ops.sort import FINE, MergeParts, sort_long_axis, sorted_records
 from tests.tensor.cut import cut, same
 from tests.tensor.engine import OneByOne
@@ -79,6 +80,16 @@ def test_positions_of_a_long_line_are_in_stable_order(kind, dtype, shape):
     elements, positions = sorted_records(x.ravel().astype(a.dtype.newbyteorder("=")))
     same(positions, np.argsort(a, None, kind="stable"))
     np.testing.assert_array_equal(elements.fetch(), np.sort(a, None))
+
+
+@pytest.mark.parametrize("kind", [*"bBhHiIlL", "f8"])
+@pytest.mark.parametrize("span", [1, 7, 2**31, 2**61])
+def test_equal_elements_keep_their_order(kind, span):
+    line = np.random.default_rng(span).integers(0, span, 3000).astype(kind)
+    for one in (line, line.max() - line, line[:1], line[:0]):
+        np.testing.assert_array_equal(module._order([one]), np.argsort(one, kind="stable"))
+    packed = module._packed_order(line)
+    assert (packed is None) == (kind == "f8" or int(line.max()) - int(line.min()) >= 2**52)  # 12 bits are positions
 
 
 @pytest.mark.parametrize("side", ["left", "right"])

@@ -208,8 +208,8 @@ def _of_records(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
 
 
 def _scratch(dtype: np.dtype[Any], n: int) -> int:
-    """Bytes for sorting n records: the order, NumPy's half of it, and a column twice."""
-    return n * (12 + 2 * max(dtype[name].itemsize for name in dtype.names or ()))
+    """Bytes for sorting n records: the order, NumPy's half of it or packed positions, and a column twice."""
+    return n * max(20, 12 + 2 * max(dtype[name].itemsize for name in dtype.names or ()))
 
 
 def _sort_records(out: Array, *columns: Array) -> None:
@@ -223,8 +223,30 @@ def _order(columns: Sequence[Array]) -> NDArray[np.intp]:
     if len(columns) > 1:
         return np.lexsort(columns[::-1])
     (column,) = columns
+    if column.dtype.kind in "biu" and column.itemsize <= 2:
+        return np.argsort(column, kind="stable")  # by radix
+    if (packed := _packed_order(column)) is not None:
+        return packed
     order = np.argsort(column)  # by vector instructions: a third of the time of a stable sort
     return np.argsort(column, kind="stable") if _is_tied(column[order]) else order
+
+
+def _packed_order(column: Array) -> NDArray[np.intp] | None:
+    """Stable order of integers near each other, which fit an integer of 64 bits with their position: sorted by vector
+    instructions, in a tenth of the time of a stable sort.
+    """
+    if column.dtype.kind not in "iu" or not column.size:
+        return None
+    low, bits = column.min(), np.uint64(len(column).bit_length())
+    if (int(column.max()) - int(low)).bit_length() + int(bits) > 64:
+        return None
+    unsigned = np.dtype(f"u{column.itemsize}")  # differences wrap, and are right
+    packed = (column.view(unsigned) - np.asarray(low).view(unsigned)).astype(np.uint64)
+    packed <<= bits
+    packed |= np.arange(len(column), dtype=np.uint64)
+    packed.sort()
+    packed &= (np.uint64(1) << bits) - np.uint64(1)
+    return packed.view(np.intp)
 
 
 def _is_tied(ordered: Array) -> bool:
