@@ -18,7 +18,7 @@ TABLE = """
             tensor/ops/*random*
   1300  files
             tensor/files.py tensor/ops/npy.py tensor/atomic_file.py
- 16950  NumPy functions
+ 16900  NumPy functions
             tensor/ops/*
   2200  masked arrays
             tensor/ma/*
