@@ -2,11 +2,12 @@
 
 The length of most results follows from the dtypes of the arguments. Where it depends on the values (`replace`,
 `multiply`, `encode`), the longest result is computed at once, and the results are lazy. `np.char.split` and its like
-give lists, so NumPy's arrays of objects.
+give lists, so NumPy's arrays of objects; `partition` and `rpartition` compute at once too.
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from functools import partial
 from types import ModuleType
@@ -32,7 +33,9 @@ FUNCTIONS_OF_TEXT: dict[str, str] = {
     "add": "sum",
     **dict.fromkeys("replace expandtabs multiply mod encode decode".split(), "values"),  # noqa: SIM905
 }
-_LISTS = ("split", "rsplit", "splitlines")  # of np.char
+# computed at once
+_OF_VALUES = ("char.split", "char.rsplit", "char.splitlines", "char.partition", "char.rpartition",
+              "strings.partition", "strings.rpartition")  # fmt: skip
 
 
 def _function(module: ModuleType, name: str, gives: str) -> Callable[..., Any]:
@@ -93,8 +96,8 @@ for _module in (np.strings, np.char):
             offers(f"{_module.__name__.removeprefix('numpy.')}.{_name}")(_function(_module, _name, _gives))
 
 
-for _name in _LISTS:
-    offers(f"char.{_name}")(with_values(getattr(np.char, _name)))
+for _name in _OF_VALUES:
+    offers(_name)(with_values(operator.attrgetter(_name)(np)))
 
 
 def __getattr__(name: str) -> Any:

@@ -63,15 +63,24 @@ def test_lists_of_words_are_numpys_objects():
         assert found.tolist() == expected.tolist() and found.dtype == object
 
 
+@pytest.mark.parametrize("name", ["partition", "rpartition"])
+def test_text_is_divided_at_a_separator(name):
+    a = np.array(["a-b-c", "cd", "", "-long"])
+    x = mt.asarray(a, chunk_size=2)
+    np.testing.assert_array_equal(FUNCTIONS[f"char.{name}"](x, "-"), getattr(np.char, name)(a, "-"), strict=True)
+    for ours, theirs in zip(FUNCTIONS[f"strings.{name}"](x, "-"), getattr(np.strings, name)(a, "-"), strict=True):
+        np.testing.assert_array_equal(ours, theirs, strict=True)
+
+
 def test_what_depends_on_values_is_refused_by_name():
     x = mt.asarray(np.array(["abc", "d"]), chunk_size=1)
-    with pytest.raises(AttributeError, match=r"np\.strings\.partition.*map_blocks"):
-        mt.strings.partition(x, "a")
+    with pytest.raises(AttributeError, match=r"np\.strings\.join.*map_blocks"):
+        mt.strings.join("-", x)
     with pytest.raises(UnsupportedError, match=r"strings\.zfill"):
         mt.strings.zfill(x, 2)
     with pytest.raises(TypeError, match="takes text"):
         mt.strings.upper(mt.ones(3))
     if not numpy_before("2.3.0"):
-        with pytest.raises(UnsupportedError, match="partition"):
-            np.strings.partition(x, "a")
+        with pytest.raises(UnsupportedError, match="join"):
+            np.char.join("-", x)
     same(mt.map_blocks(np.strings.replace, x, "a", "bb", dtype="U4"), np.array(["bbbc", "d"]))
