@@ -72,7 +72,7 @@ def test_distinct_narrow_integers_take_little_memory(kind, asked):
         same(one, other)
 
 
-def test_values_that_occur_several_times_in_a_sample_are_not_sorted_by_ranges():
+def test_elements_repeated_in_a_sample_are_few():
     engine = OneByOne(limit=8 * 2**18, workers=1)  # 256 KiB a chunk: at most 8,192 distinct integers are few
     set_engine(engine)
     for distinct, is_many in ((6_000, False), (200_000, True)):

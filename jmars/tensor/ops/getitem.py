@@ -477,7 +477,7 @@ def select_by_mask(x: Tensor, mask: Tensor, axis: int = 0) -> Tensor:
 
 
 def positions_by_mask(mask: Tensor, axis: int | None = None) -> Tensor:
-    """Positions of the true elements along an axis of a mask; with None a row of positions for each."""
+    """Positions of the true elements along an axis of a mask; with None a row of positions per element."""
     cut = _row_splits(mask.chunks, mask.chunks)
     parts, taken = _selected_axis(mask, cut)
     chunks = (taken,) if axis is not None else (taken, (mask.ndim,))
@@ -486,7 +486,7 @@ def positions_by_mask(mask: Tensor, axis: int | None = None) -> Tensor:
 
 
 def _selected_axis(mask: Tensor, cut: Splits) -> tuple[tuple[int, ...], tuple[Any, ...]]:
-    """Rows that each operand reads of the mask's only chunk, () for chunks; and the splits of the selected axis."""
+    """Rows per operand of the mask's only chunk, () for whole chunks; and the splits of the selected axis."""
     parts = _parts(cut)
     within = math.prod(int(n) for (n,) in cut[1:])
     most = [(n.most if isinstance(n, Unknown) else n) for n in parts]
@@ -509,9 +509,9 @@ def assign_by_mask(x: Tensor, mask: Tensor, value: Tensor) -> Tensor | None:
 
 
 def assign_rows_by_mask(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
-    """Assigns to `x[mask]` a `value` with a row for each true element; ValueError, when computed, for another number.
+    """Assigns to `x[mask]` a `value` with a row per true element; ValueError, when computed, for a wrong number.
 
-    The true elements of each chunk are counted first, unless there is one chunk of them.
+    The true elements of the chunks are counted first, unless there is a single chunk.
     """
     cut, rest = _row_splits(x.chunks[: mask.ndim], x.chunks), x.chunks[mask.ndim :]
     data, rows = rechunked(x.data, (*cut, *rest)), Tensor(rechunked(mask.data, cut))
@@ -641,7 +641,7 @@ def copy_masked(out: Array | None, inputs: Sequence[Array], params: tuple[int], 
 
 
 def _check_selected(selected: int, out: Array | None) -> None:
-    """Raises ValueError where a chunk was known to have another number of true elements."""
+    """Raises ValueError where a chunk was known to have a different number of true elements."""
     if out is not None and selected != len(out):
         raise ValueError(
             f"a mask has {selected} true elements in a chunk, and had {len(out)} when it was "
@@ -651,7 +651,7 @@ def _check_selected(selected: int, out: Array | None) -> None:
 
 @dataclass(frozen=True, eq=False)
 class MaskPositions(Operand):
-    """Finds the positions of a mask's true elements along an axis, or along all, a row for each element."""
+    """Finds the positions of a mask's true elements along an axis, or along all, a row per element."""
 
     axis: int | None
     parts: tuple[int, ...] = ()  # as `MaskSelection.parts`
@@ -764,7 +764,7 @@ class RowAssignment(Dynamic):
         return (), (2,)
 
     def expand(self, inputs: Sequence[TensorMeta], values: Mapping[int, Array]) -> TensorGraph:
-        """Becomes the assignment of as many values to each chunk as its mask has true elements."""
+        """Becomes the assignment of values cut by the counts."""
         x, mask, _, value = placeholders(inputs)
         counts = tuple(np.asarray(values[2]).tolist())
         check_row_count(sum(counts), value.shape, len(mask.shape), x.shape)

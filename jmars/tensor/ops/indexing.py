@@ -810,7 +810,7 @@ class WriteInOrder(Operand):
         return f"{self.function}.at" if self.function else self.name
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds an operand per chunk of positions and column of chunks, which reads the one before."""
+        """Adds an operand per chunk of positions and column of chunks, which reads the output before."""
         x, at, *given = inputs
         rows, columns = _columns(x, self.axis)
         own = [np.moveaxis(value.ids, self.axis, 0) for value in given]

@@ -4,7 +4,7 @@ The reduced axes are brought into a single chunk. Quantiles of a long flattened 
 random samples of all chunks give ranges of values that contain the quantiles. Then operands count the elements of every
 chunk below, at and above the range ends and pass on the elements within, about two percent. Counts and elements
 determine the quantiles exactly. If a quantile lies outside the range (less than once in ten million runs), the array is
-sorted in a second stage. `partition` and `argpartition` of a long line divide each chunk at such a range, and sort the
+sorted in a second stage. `partition` and `argpartition` of a long line divide chunks at such a range, and sort the
 elements within.
 Source: Floyd, Rivest 1975 (selection by samples); NumPy's `quantile`, method "linear".
 """
@@ -570,7 +570,7 @@ def _of_block(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
 
 
 def _group_counts(block: Array, ranges: Array) -> Array:
-    """Number of elements of each group."""
+    """Number of elements per group."""
     counts = np.zeros(len(GROUPS), np.int64)
     for start in range(0, len(block), _BLOCK):
         counts += [np.count_nonzero(group(block[start : start + _BLOCK], *ranges)) for group in GROUPS]
@@ -597,9 +597,9 @@ def _in_order(positions: Array, elements: Array) -> Array:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SelectedPartition(Dynamic):
-    """Becomes the groups one after the other, or a sort if the position lies outside the range.
+    """Becomes the groups in turn, or a sort if the position lies outside the range.
 
-    The inputs are the line, the range and the counts of the groups in each chunk.
+    The inputs are the line, the range and the counts of groups by chunk.
     """
 
     called: str

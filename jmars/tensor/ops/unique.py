@@ -147,9 +147,9 @@ def _sample(block: Array, count: int) -> Array:
 
 
 def _exceeds(sample: Array, count: int, most: int) -> Array:
-    """Whether the distinct ones of `count` elements may have more bytes than `most`, by a sample of the elements.
+    """Whether distinct elements of `count` may have more bytes than `most`, by a sample.
 
-    An element that occurs once in the sample may stand for as many distinct ones as there are elements for a sample.
+    An element that occurs once in the sample may stand for `count / len(sample)` distinct elements.
     """
     counts = np.unique(sample, return_counts=True)[1]
     single = int(np.count_nonzero(counts == 1))
@@ -436,9 +436,9 @@ def _distinct(line: Array, index: bool, counts: bool, equal_nan: bool) -> tuple[
 
 
 def _distinct_numbers(line: Array, counts: bool, equal_nan: bool) -> tuple[Array, Array]:
-    """Distinct integers, with counts where asked, by a table with an entry for each integer between the least and the
-    largest; distinct times, and integers far apart, by sorting: NumPy's hash table takes 30 times as long for many
-    distinct elements.
+    """Distinct integers, with counts where asked, by a table with an entry per integer from the least to the largest;
+    distinct times, and integers far apart, by sorting: NumPy's hash table takes 30 times as long for many distinct
+    elements.
     """
     if line.dtype.kind in "biu":
         low, high = line.min(), line.max()
@@ -498,9 +498,7 @@ def field(
 
 
 def find_positions(out: Array, inputs: Sequence[Array], params: tuple[()], arg: Any) -> None:
-    """Looks up the position of each element among sorted distinct elements, of integers near each other in a table; NaN
-    is the last.
-    """
+    """Looks up positions among sorted distinct elements, of integers within a short range in a table; NaN is last."""
     x, values = inputs
     if x.dtype.names is not None and (x != x).any():
         raise UnsupportedError(
