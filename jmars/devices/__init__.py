@@ -7,5 +7,5 @@
 - library.py: functions that a GPU runs by name, on arrays of NumPy or of CuPy
 - device_program.py: a program as calls of a device
 - runner.py: runs operands on a device, with copies beside kernels
-- find.py: which GPUs a machine has, and how a process opens one
+- find.py: finds the GPUs of a machine, and opens a GPU in a process
 """

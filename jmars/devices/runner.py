@@ -4,8 +4,8 @@
 ahead keep all three streams busy. An output stays on the device, and is copied to shared memory if that is asked for.
 
 `DeviceContents` has the chunks in the memory of a device, and the events to wait for before memory is read or written.
-A stream may read a range after the write of it, and write a range after the last write and all reads of it. The control
-process chooses the slots; the runner knows their chunks, since only the device's process knows the orders that ran.
+A stream may read a range after the range's last write, and write a range after the last write and all reads. The
+control process chooses the slots; the runner knows the chunks, since only its process knows the orders that ran.
 Pure: events are any objects.
 
 `Staging` copies bytes between shared memory and a device, in one direction. A stream copies only pinned memory beside
@@ -174,7 +174,7 @@ class Staging:
         self._copied(target.size, start, stream)
 
     def _places(self, offset: int, host: Array, direct: list[Array] | None) -> Iterator[tuple[int, Array]]:
-        """The parts of a chunk that are copied one by one, each with its place in the slab."""
+        """The parts of a chunk, copied in turn, with their places in the slab."""
         for part in direct or (host[at : at + self._size] for at in range(0, host.size, self._size)):
             yield offset, part
             offset += part.size

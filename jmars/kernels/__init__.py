@@ -2,7 +2,7 @@
 
 In reading order:
 
-- elementwise.py: a row for each elementwise operation, with its machine code and measured times
+- elementwise.py: a row per elementwise operation: machine code, text for GPUs, measured times
 - expression.py: an elementwise expression as typed nodes
 - float_errors.py: collects floating point errors of generated NumPy calls
 - reducers.py: reducers of a tree reduction: sums, extremes, moments, positions

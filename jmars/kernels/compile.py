@@ -202,7 +202,7 @@ def _placements(program: Program, shared: Sharing) -> dict[int, _Placement]:
 
 
 def _joins(program: Program, shared: Sharing) -> dict[int, tuple[tuple[int, ...], int]]:
-    """Values that stay side by side: numbers of those that hold them, and which argument has their starts."""
+    """Values that stay side by side: numbers of the values that hold parts, and the argument with their starts."""
     first = len(program.inputs)
     return {value: (held, _argument(program, value - first)) for value, held in shared.joined.items()}
 

@@ -1,4 +1,4 @@
-"""Elementwise operations: `OPS` has a row for each, with all that the back ends and the cost models know of it.
+"""Elementwise operations: `OPS` holds the facts that back ends and cost models use, a row per operation.
 
 A row has NumPy's names and Python's operator, machine code, C++ text for GPUs, numexpr's text, and measured times.
 Machine code is LLVM assembly on values of the dtype in which NumPy's loop computes: a `Value` is a vector of lanes, and

@@ -5,8 +5,8 @@ Values are numbered: first the inputs, then the nodes in order; the last node is
 so no back end decides about promotion. Constants are kept as bytes: 0.0 and -0.0 differ, NaN equals NaN. Equal
 structures share a kernel.
 
-A ufunc that is none of NumPy's functions, as `scipy.special.erf`, travels by its pickle, which for a ufunc of a module
-is the names of module and ufunc. Only the processes that run a kernel load the pickle.
+A ufunc of another library, as `scipy.special.erf`, travels by pickle: for a ufunc of a module, the names of module and
+ufunc. Only the processes that run a kernel load the pickle.
 Source: Mars `tensor/fuse/numexpr.py` (names `V_0`, `V_1`, ... for the inputs of a fused expression).
 """
 

@@ -298,7 +298,7 @@ as_step: Callable[[tuple[Any, ...]], GroupStep] = partial(tuple.__new__, GroupSt
 
 
 class GroupValues:
-    """An intermediate chunk is dropped after its last reader, and its memory used again by this thread.
+    """Drops an intermediate chunk after the last reader; this thread uses the memory again.
 
     Dask gives chunks of other workers at any address. A program that does more than move their elements reads an
     aligned copy, since NumPy adds up unaligned elements in another order.

@@ -6,8 +6,8 @@ generators or other reductions the routine runs block by block. NumPy computes b
 formula (elementwise.py). A thread begins to compile when the kernel is made; the first operand waits for the thread, so
 that values never depend on how long compiling takes.
 
-`marked` chooses the programs to compile: their expressions save more time in a run than compiling takes. It sees the
-graph as it will run, so that the choice depends on the graph and the machine, never on measured times.
+`marked` chooses the programs to compile: their expressions save more time in a run than compiling takes. The
+choice depends on the graph as it will run and on the machine, never on measured times.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ def _has_plain_rows(array: Array) -> bool:
 def _row_by_row(call: Callable[..., Any], slow: Callable[..., None], out: Array, parts: Sequence[Array]) -> bool:
     """Compute the contiguous rows of two axes; a single row of an input is read for all rows.
 
-    Returns whether NumPy computed some, which clears the processor's flags of the others.
+    Returns whether NumPy computed rows; that clears the processor's flags of the other rows.
     """
     at, to = [_address(x) for x in parts], _address(out)
     steps = [x.strides[0] if x.ndim == 2 and len(x) > 1 else 0 for x in parts]

@@ -212,7 +212,7 @@ def cheaper_in_numexpr(expression: Expression) -> bool:
 
 @lru_cache(maxsize=1)
 def numexpr_there() -> bool:
-    """Whether numexpr is installed (extra `numexpr`); without it NumPy runs everything."""
+    """Whether numexpr is installed (extra `numexpr`); without numexpr NumPy runs all operands."""
     return find_spec("numexpr") is not None
 
 

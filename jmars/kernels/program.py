@@ -270,9 +270,8 @@ class Program:
         """Whether the program reads a part of each input, all parts along a common axis.
 
         The last entry of its argument holds the parts: `int64` pairs (start, stop) of elements as bytes, a pair for
-        each input. The program is a single function, called either with all inputs as they are, or with one array that
-        holds these parts one behind the other (the function may write to it) and empty arrays in place of the other
-        inputs.
+        each input. The program is a single function, called either with all inputs as they are, or with an array that
+        holds the parts in a row (the function may write to the array) and empty arrays in place of the other inputs.
         """
         return any(isinstance(step, Call) and step.gathers for step in self.steps)
 

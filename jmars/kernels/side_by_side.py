@@ -1,7 +1,7 @@
 """Expressions of values that lie side by side in several chunks, computed where they are, without a copy.
 
-Shifted slices of an array have most of their elements in one chunk and a few in its neighbours. The output is divided
-into cells, in each of which every input lies in a single array.
+Shifted slices of an array have most of their elements in a chunk and a few in the neighbours. The output is divided
+into cells, and in a cell every input lies in a single array.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _cuts(lengths: Sequence[tuple[int, ...]]) -> list[slice]:
 
 
 def _within(box: Box, chunk: ChunkType) -> Box:
-    """The part of an array of its own, which broadcasts."""
+    """The part of a broadcast array in a box."""
     own = box[len(box) - len(chunk.shape) :]
     return tuple(slice(None) if n == 1 else part for n, part in zip(chunk.shape, own))
 

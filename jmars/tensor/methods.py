@@ -411,7 +411,7 @@ Maker = Callable[[str], Callable[..., Any]]
 
 
 def add_operators(to: type, forward: Maker, reflected: Maker, unary: Maker, in_place: Maker | None = None) -> None:
-    """Give a class the operators of elementwise operations, save those that it has; each is made for a ufunc's name."""
+    """Set the operators of elementwise operations that a class lacks; a maker takes a ufunc's name."""
     for name, op in UFUNCS.items():
         made = {"": forward if op.sign else unary}
         if op.sign and not op.compares:
