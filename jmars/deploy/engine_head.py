@@ -74,16 +74,7 @@ class EngineHead(ClusterHead):
             scheduler = InProcessScheduler(workers, workers.names, plans, self.job_ended, self._machine, passing.read)
             watch = WhyService(partial(engine_status, workers), self._moved, scheduler.reasons, self.stalled)
             self.serve_with(scheduler, UnsharedStore(passing.abandon), watch, passing)
-            server = await self.listen()
-            workers.announce()
-            self.register(engine=workers.engine.kind)
-            watching = asyncio.ensure_future(self.watch_memory())
-            listening()
-            await self.ended.wait()
-            watching.cancel()
-            server.close()
-            self.hang_up()  # before jobs are cancelled: who waits for one hears why the cluster ends
-            scheduler.close()
+            await self.serve_clients(workers.announce, listening, engine=workers.engine.kind)
             await self._save()
         finally:
             await workers.close()

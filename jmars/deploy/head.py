@@ -183,6 +183,35 @@ class ClusterHead(ABC):
             self._lease = Lease(self.orders["lease"], loop.time())
         return await serve(self.folders.socket, self._mailbox, self.orders["token"], self._came, self._left)
 
+    async def serve_clients(self, begin: Callable[[], None], found: Callable[[], None], **registered: Any) -> None:
+        """Serve clients until the cluster is to end.
+
+        `begin` is called when they can connect, `found` when other programs find the cluster by its registry file.
+        """
+        server = await self.listen()
+        self.scheduler.start()
+        begin()
+        self.register(**registered)
+        watching = asyncio.ensure_future(self.watch_memory())
+        found()
+        await self.ended.wait()
+        watching.cancel()
+        server.close()
+        self.hang_up()  # before jobs are cancelled: who waits for one hears why the cluster ends
+        self.scheduler.close()
+
+    def end_with(self, kernel_end: int) -> None:
+        """Have a cluster that is not detached end with the kernel, when `kernel_end` closes."""
+        loop = asyncio.get_running_loop()
+
+        def spoke() -> None:
+            if not os.read(kernel_end, 1024):
+                loop.remove_reader(kernel_end)
+                self.stop("by the end of the program that started it")
+
+        if not self.orders["detach"]:
+            loop.add_reader(kernel_end, spoke)
+
     def register(self, **more: Any) -> None:
         """Write the registry file, by which other programs find the cluster."""
         self.folders.register(

@@ -52,7 +52,6 @@ class Host(ClusterHead):
         status = partial(host_status, self.execution)
         watch = WhyService(status, self.machine.moved, scheduler.reasons, self.stalled)
         self.serve_with(scheduler, self.machine.store, watch, passing)
-        self._watching: asyncio.Task[None] | None = None
 
     # -- for clients
     @property
@@ -124,25 +123,10 @@ class Host(ClusterHead):
     # -- the life of the process
     async def run(self, kernel_end: int) -> None:
         """Serve until told to end, the kernel is gone (`kernel_end` closes), or the zygote is."""
-        if not self.orders["detach"]:
-            asyncio.get_running_loop().add_reader(kernel_end, self._kernel_spoke, kernel_end)
-        server = await self.listen()
-        self.scheduler.start()
-        self.machine.start()
-        self.register()
-        self._watching = asyncio.ensure_future(self.watch_memory())
-        await self.ended.wait()
-        self._watching.cancel()
-        server.close()
-        self.hang_up()  # before jobs are cancelled: who waits for one hears why the cluster ends
-        self.scheduler.close()
+        self.end_with(kernel_end)
+        await self.serve_clients(self.machine.start, lambda: None)
         await self.machine.close()
         self.folders.remove()
-
-    def _kernel_spoke(self, kernel_end: int) -> None:
-        if not os.read(kernel_end, 1024):
-            asyncio.get_running_loop().remove_reader(kernel_end)
-            self.stop("by the end of the program that started it")
 
     def _machine(self) -> Machine:
         capacity = self.machine.capacity

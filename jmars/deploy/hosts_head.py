@@ -97,8 +97,7 @@ class HostsHead(ClusterHead):
         ClusterStartError
             If a host does not come up.
         """
-        if not self.orders["detach"]:
-            asyncio.get_running_loop().add_reader(kernel_end, self._kernel_spoke, kernel_end)
+        self.end_with(kernel_end)
         authority = CertificateAuthority(self.orders["id"])
         enrolment = Enrolment(authority)
         context = server_context(authority.issue("head"), strangers=True)
@@ -115,7 +114,7 @@ class HostsHead(ClusterHead):
         self.roster.opinion, self.roster.back, self._gave_up = launches.opinion, launches.back, launches.gave_up
         order, output = self.orders.get("batch"), Path(self.folders.folder) / "batch"
         batch = BatchLaunch(order, self.roster, self._tickets, output) if order else None
-        watching = [asyncio.ensure_future(self.roster.watch())]
+        watching = asyncio.ensure_future(self.roster.watch())
         try:
             await self.start_hosts(launches)
             if batch is not None:
@@ -132,20 +131,10 @@ class HostsHead(ClusterHead):
             )
             watch = WhyService(lambda: self._status, lambda: self._moved, scheduler.reasons, self.stalled)
             self.serve_with(scheduler, UnsharedStore(passing.abandon), watch, passing)
-            self._events.connect(scheduler.note)
-            server = await self.listen()
-            scheduler.start()
-            await self.look()
-            self.register(engine="hosts")
-            self.orders["answer"]({"pid": os.getpid(), "janitor": self.janitor})
-            watching.append(asyncio.ensure_future(self.watch_memory()))
-            await self.ended.wait()
-            server.close()
-            self.hang_up()  # before jobs are cancelled: who waits for one hears why the cluster ends
-            scheduler.close()
+            answer = partial(self.orders["answer"], {"pid": os.getpid(), "janitor": self.janitor})
+            await self.serve_clients(partial(self._events.connect, scheduler.note), answer, engine="hosts")
         finally:
-            for task in watching:
-                task.cancel()
+            watching.cancel()
             if self._elastic is not None:
                 self._elastic.close()
             self.ended.set()
@@ -176,11 +165,6 @@ class HostsHead(ClusterHead):
     async def start_hosts(self, launches: Any) -> None:
         """Start the hosts; raises ClusterStartError."""
         await launches.start()
-
-    def _kernel_spoke(self, kernel_end: int) -> None:
-        if not os.read(kernel_end, 1024):
-            asyncio.get_running_loop().remove_reader(kernel_end)
-            self.stop("by the end of the program that started it")
 
     def _costs(self, profile: dict[str, Any]) -> None:
         """Costs that a host measured; costs of GPUs stay where the host has measured none."""
