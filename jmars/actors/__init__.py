@@ -11,13 +11,14 @@ tls_link.py  a TLS connection of such a dialogue
 """
 
 from jmars.actors.channel import ActorChannel, connect, serve
-from jmars.actors.dialogue import ActorFactory, Mailbox, actor_proxy, remote_method
+from jmars.actors.dialogue import ActorFactory, Mailbox, TurnBatch, actor_proxy, remote_method
 from jmars.actors.greeting import UnixGreeting, new_token
 
 __all__ = [
     "ActorChannel",
     "ActorFactory",
     "Mailbox",
+    "TurnBatch",
     "UnixGreeting",
     "actor_proxy",
     "connect",

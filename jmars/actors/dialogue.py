@@ -22,9 +22,9 @@ import logging
 import pickle
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from jmars import errors
 from jmars.errors import ActorNotFoundError, ClusterError, ClusterLostError, ProtocolError, text_of
@@ -238,6 +238,25 @@ def _remote_names(kind: type) -> list[str]:
 
 
 Actor = TypeVar("Actor")
+Item = TypeVar("Item")
+
+
+class TurnBatch(Generic[Item]):
+    """Sends the items of a turn of the event loop together, to save time at both ends."""
+
+    def __init__(self, send: Callable[[list[Item]], None]) -> None:
+        self._send = send
+        self._items: list[Item] = []
+
+    def add(self, items: Iterable[Item]) -> None:
+        """Send items at the end of this turn."""
+        if not self._items:
+            asyncio.get_running_loop().call_soon(self._flush)
+        self._items += items
+
+    def _flush(self) -> None:
+        items, self._items = self._items, []
+        self._send(items)
 
 
 def actor_proxy(kind: type[Actor], name: str, ask: Callable[..., Awaitable[Any]], tell: Callable[..., None]) -> Actor:

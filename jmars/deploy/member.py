@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from ipaddress import ip_address
 from typing import Any
 
-from jmars.actors import Mailbox, remote_method
+from jmars.actors import Mailbox, TurnBatch, remote_method
 from jmars.actors.lasting import LastingChannel
 from jmars.actors.tls import Credentials
 from jmars.actors.tls_link import format_address, parse_address
@@ -87,7 +87,7 @@ class Member:
         self.mailbox.add("keeping", ChunkKeepingActor(execution))
         self.mailbox.add("peers", self.exchange)
         self.break_jobs = self._orders.break_jobs
-        self._gathered: list[Report] = []
+        self._batch = TurnBatch[Report](lambda reports: self.link.tell("reports", "take", reports))
         self._told_costs = 0.0
         self._pulls: set[asyncio.Task[str]] = set()
 
@@ -108,7 +108,6 @@ class Member:
 
     # -- to the head
     def _report(self, report: Report) -> None:
-        """Send the reports of a turn of the loop as a single message, to save time at both ends."""
         if isinstance(report, JobClosed):
             self.tell_carried()
         if isinstance(report, JobClosed) and time.monotonic() - self._told_costs > COSTS_SECONDS:
@@ -117,13 +116,7 @@ class Member:
             if not self.machine.n_gpus:
                 del profile["pcie"]
             self.link.tell("reports", "costs", profile)
-        if not self._gathered:
-            asyncio.get_running_loop().call_soon(self._send)
-        self._gathered.append(report)
-
-    def _send(self) -> None:
-        gathered, self._gathered = self._gathered, []
-        self.link.tell("reports", "take", gathered)
+        self._batch.add([report])
 
     def tell_carried(self) -> None:
         """Tell of chunks that came from other hosts since the last call."""

@@ -12,9 +12,10 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
-from jmars.actors import Mailbox, remote_method
+from jmars.actors import Mailbox, TurnBatch, remote_method
 from jmars.actors.lasting import LastingChannel
 from jmars.actors.tls import HEAD, Identity
 from jmars.deploy.host_facts import HostFacts, check_versions, own_facts
@@ -36,17 +37,7 @@ class MemberLink:
 
     def __init__(self, channel: LastingChannel) -> None:
         self.channel = channel
-        self._gathered: list[Order] = []
-
-    def order(self, orders: Sequence[Order]) -> None:
-        """Send orders."""
-        if not self._gathered:
-            asyncio.get_running_loop().call_soon(self._send)
-        self._gathered += orders
-
-    def _send(self) -> None:
-        gathered, self._gathered = self._gathered, []
-        self.channel.tell("workers", "take", gathered)
+        self.order = TurnBatch[Order](partial(channel.tell, "workers", "take")).add
 
 
 class Roster:

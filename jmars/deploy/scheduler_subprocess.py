@@ -26,9 +26,10 @@ import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from jmars.actors import ActorChannel, Mailbox, UnixGreeting, actor_proxy, new_token, remote_method
+from jmars.actors import ActorChannel, Mailbox, TurnBatch, UnixGreeting, actor_proxy, new_token, remote_method
 from jmars.deploy.control_process import ended_within, is_stopped
 from jmars.errors import ClusterLostError
 from jmars.model import events
@@ -114,7 +115,8 @@ class SchedulerSubprocess:
         self._ends: deque[float] = deque(maxlen=RESTARTS)
         self._incarnation = 0
         self._told_machine = 0.0
-        self._gathered: list[Report] | None = None  # reports that are about to be sent
+        self._batch: TurnBatch[Report]  # of reports to the scheduler that hears
+        self._machine_changed = False
         self._running: set[str] = set()  # jobs that have not ended
         self._over: deque[str] = deque(maxlen=100)  # that have
         self._submitting = 0
@@ -276,7 +278,7 @@ class SchedulerSubprocess:
 
     async def _resume(self, channel: ActorChannel) -> None:
         """Send the new scheduler the recovery snapshot of this host; later reports go to the new scheduler."""
-        self._gathered = None  # they are in the announcement
+        self._batch = TurnBatch(partial(self._send_reports, channel))  # what waits is in the announcement
         self._hearing = channel  # with no turn of the loop between: what is reported now is not in the announcement
         channel.tell("scheduler", "workers", *self._workers.standing())  # before any event tells of workers
         self._tell_machine()
@@ -324,22 +326,17 @@ class SchedulerSubprocess:
         if self._hearing is None:
             return
         is_late = time.monotonic() - self._told_machine > MACHINE_SECONDS
-        if isinstance(report, WorkerMoved) or (isinstance(report, JobClosed) and is_late):
-            self._tell_machine()
-        if self._gathered is None:
-            self._gathered = []
-            asyncio.get_running_loop().call_soon(self._send_reports, self._hearing, self._gathered)
-        self._gathered.append(report)
+        self._machine_changed |= isinstance(report, WorkerMoved) or (isinstance(report, JobClosed) and is_late)
+        self._batch.add([report])
 
-    def _send_reports(self, hearing: ActorChannel, gathered: list[Report]) -> None:
-        """Send the reports of a turn of the loop as a single message, to save time at both ends."""
-        if self._gathered is gathered:
-            self._gathered = None
-        if self._hearing is hearing:  # else it is part of what the next one is told
-            hearing.tell("reports", "take", gathered)
+    def _send_reports(self, hearing: ActorChannel, reports: list[Report]) -> None:
+        if self._hearing is hearing:  # else they are part of what the next one is told
+            if self._machine_changed:
+                self._tell_machine()
+            hearing.tell("reports", "take", reports)
 
     def _tell_machine(self) -> None:
-        self._told_machine = time.monotonic()
+        self._told_machine, self._machine_changed = time.monotonic(), False
         if self._hearing is not None:
             self._hearing.tell("scheduler", "machine", *machine_as_data(self._machine()))
 
