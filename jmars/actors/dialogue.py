@@ -249,7 +249,7 @@ class TurnBatch(Generic[Item]):
         self._items: list[Item] = []
 
     def add(self, items: Iterable[Item]) -> None:
-        """Send items at the end of this turn."""
+        """Send items at the end of the turn."""
         if not self._items:
             asyncio.get_running_loop().call_soon(self._flush)
         self._items += items

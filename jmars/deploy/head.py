@@ -186,7 +186,7 @@ class ClusterHead(ABC):
     async def serve_clients(self, begin: Callable[[], None], found: Callable[[], None], **registered: Any) -> None:
         """Serve clients until the cluster is to end.
 
-        `begin` is called when they can connect, `found` when other programs find the cluster by its registry file.
+        `begin` is called when clients can connect, `found` when the registry file is written.
         """
         server = await self.listen()
         self.scheduler.start()
@@ -201,7 +201,7 @@ class ClusterHead(ABC):
         self.scheduler.close()
 
     def end_with(self, kernel_end: int) -> None:
-        """Have a cluster that is not detached end with the kernel, when `kernel_end` closes."""
+        """Stop the cluster when the kernel has closed `kernel_end`; a detached cluster continues."""
         loop = asyncio.get_running_loop()
 
         def spoke() -> None:
