@@ -130,7 +130,7 @@ class TaskEntry:
     worker
         Worker that started it; "" while unknown.
     held
-        The engine's references beside those in `TaskBook.results`.
+        The engine's references beside those in `TaskEngine.results`.
     is_dropped
         Whether its job was stopped before a start was heard.
     released

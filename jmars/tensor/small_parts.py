@@ -171,7 +171,7 @@ def write_small_part(x: Tensor, index: Any, value: Any) -> bool:
     return True
 
 
-def apply_small(function: Callable[..., Any], x: Any, *args: Any, **options: Any) -> bool:
+def apply_small(function: Callable[..., Any], x: Any, /, *args: Any, **options: Any) -> bool:
     """Let NumPy's `function(x, *args)` write to the memory of a small tensor; False without memory here."""
     if x.__class__ is not SmallValues.tensor or not SmallValues.limit:
         return False

@@ -54,7 +54,7 @@ def _compute(
     """The result of a call that stays here; NotImplemented for a call that makes a node."""
     out, options = None, kwargs
     if name in _WRITES:
-        return None if apply_small(theirs, *args, **kwargs) else NotImplemented
+        return None if args and apply_small(theirs, *args, **kwargs) else NotImplemented
     try:
         is_masked = name[:3] == "ma."
         take = _masked_here if is_masked else here if name != "piecewise" else _called_here

@@ -238,7 +238,7 @@ def _node(
         if not all(has_type(value, field_types(map_blocks.MapBlocks)[name]) for name, value in own.items()):
             raise ValueError(f"{', '.join(_MAPPED)} are of other types")
         blob = map_blocks.pickled(what)
-        own["is_library"] = map_blocks.runs_library(what[0], what[2])
+        own["is_library"] = map_blocks.runs_library(*what)
         operand: Operand = map_blocks.MapBlocks(**own, blob=blob, inputs=inputs, line=line, annotation=annotation)
     elif row["op"] in KINDS:
         more: dict[str, Any] = {"inputs": inputs, "line": line, "annotation": annotation}

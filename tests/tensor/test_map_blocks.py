@@ -106,3 +106,16 @@ def test_the_function_travels_as_bytes():
     assert op.label == "mine" and op.token() is None
     assert isinstance(op.blob, bytes)
     assert cloudpickle.loads(op.blob)[0](5) == 5
+
+
+def test_functions_of_the_user_are_found_in_all_arguments():
+    x, own = mt.ones(4), cloudpickle.loads(cloudpickle.dumps(lambda line: line))
+    for function, args, kwargs in [
+        (np.apply_along_axis, (own, 0, x), {}),
+        (np.piecewise, (x, x > 0), {"funclist": [own, 1]}),
+        (np.unwrap, (x,), {"discont": {"a": (own,)}}),
+        (own, (x,), {}),
+    ]:
+        assert not mt.map_blocks(function, *args, dtype=float, **kwargs).data.op.is_library
+    assert mt.map_blocks(np.apply_along_axis, np.cumsum, 0, x, dtype=float).data.op.is_library
+    assert mt.map_blocks(np.piecewise, x, x > 0, funclist=[np.sin, 1], dtype=float).data.op.is_library

@@ -261,6 +261,18 @@ def test_the_text_of_many_elements_makes_no_node(engine, monkeypatch):
         assert np.shares_memory(x, y) and not np.shares_memory(x[0], y[:, 1])
 
 
+@pytest.mark.parametrize(
+    "text", ["np.copyto(dst=x, src=1)", "np.fill_diagonal(a=x, val=[1, 2])", "np.put(a=x, ind=[0, -1], v=x[1, :2])"]
+)
+def test_an_array_that_is_written_may_be_a_keyword(engine, text):
+    expected = np.arange(12.0).reshape(3, 4)
+    exec(text, {"np": np, "x": expected})
+    with small_values():
+        x = mt.arange(12.0).reshape(3, 4)
+        exec(text, {"np": mt, "x": x})
+        assert x.tolist() == expected.tolist()
+
+
 def test_a_compiled_ufunc_of_another_library_makes_no_node(engine, monkeypatch):
     special = pytest.importorskip("scipy.special")
     with small_values():

@@ -151,18 +151,25 @@ def map_blocks(
     splits = grid if chunks is None else _user_splits(chunks, grid)
     unique = tuple(dict.fromkeys(inputs))
     which = tuple(unique.index(data) for data in inputs)
-    op = MapBlocks(label, blob, which, grid, with_block_id, runs_library(function, kwargs), inputs=unique)
+    op = MapBlocks(label, blob, which, grid, with_block_id, runs_library(function, fixed, kwargs), inputs=unique)
     with annotate(gpu=None if device is None else device == "gpu"):
         return Tensor(new_data(op, tuple(map(axis_length, splits)), kind, splits))
 
 
-def runs_library(function: Any, kwargs: Mapping[str, Any]) -> bool:
-    """Whether a call runs functions of NumPy and jmars only, found in their modules by name."""
-    for one in filter(callable, (function, *kwargs.values())):
-        module = getattr(one, "__module__", None) or ""
-        name = str(getattr(one, "__qualname__", None) or getattr(one, "__name__", ""))  # of ufuncs before NumPy 2.3
-        if module.split(".")[0] not in ("numpy", "jmars") or getattr(sys.modules.get(module), name, None) is not one:
-            return False
+def runs_library(*parts: Any) -> bool:
+    """Whether all functions of a call, also those within tuples, lists and dicts, are NumPy's and jmars's own, found in
+    their modules by name.
+    """
+    for one in parts:
+        if isinstance(one, Mapping | tuple | list):
+            if not runs_library(*(one.values() if isinstance(one, Mapping) else one)):
+                return False
+        elif callable(one):
+            module = getattr(one, "__module__", None) or ""
+            name = str(getattr(one, "__qualname__", None) or getattr(one, "__name__", ""))  # of ufuncs before NumPy 2.3
+            known = getattr(sys.modules.get(module), name, None) is one
+            if not known or module.split(".")[0] not in ("numpy", "jmars"):
+                return False
     return True
 
 
