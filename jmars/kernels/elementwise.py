@@ -646,7 +646,8 @@ _OTHER = Op()
 
 def facts(op: str) -> Op:
     """What is known of the operation of a node, as "add" or "modf.1"; of one without a row, the defaults."""
-    return OPS.get(op) or OPS.get(op.partition(".")[0], _OTHER)
+    name, _, output = op.partition(".")
+    return OPS.get(name if output.isdecimal() else op, _OTHER)  # "log.f" is a ufunc of a module named log
 
 
 @lru_cache(maxsize=4096)

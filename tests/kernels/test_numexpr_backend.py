@@ -35,6 +35,7 @@ def test_what_differs_from_numpy_is_not_taken():
     assert text("logical_and", "f8", "f8", out="?") is None
     assert text("less", "i8", "f8", out="?") == "(x0 < x1)"
     assert text("less", "i8", "f4", out="?") is None
+    assert text("add.shifted", "f8", "f8", out="f8") is None  # a ufunc of a module named add
 
 
 def test_limits_of_numexpr():
