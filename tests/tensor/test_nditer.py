@@ -10,6 +10,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.config import config
 from jmars.errors import UnsupportedError
+from jmars.tensor.ops import nditer as nditer_module
 from jmars.tensor.small_values import small_values
 
 
@@ -80,6 +81,22 @@ def test_an_element_stays_valid_after_the_loop(flags):
     del loop, element
     others = [np.full(30_000, 7.5) for _ in range(3)]  # take the memory of a value that is gone
     assert v == 29_999 and len(others) == 3
+
+
+def test_elements_of_several_loops_and_views_stay_valid():
+    x = mt.arange(60_000.0)
+    halves, found = [x[:30_000], x[30_000:]], []
+    for operands in (halves, halves, x):
+        with mt.nditer(operands) as loop:
+            *_, last = loop
+        found += last if operands is halves else [last]
+    del loop, last
+    others = [np.full(n, 7.5) for n in (30_000, 60_000) for _ in range(5)]
+    assert found == [29_999, 59_999, 29_999, 59_999, 59_999] and others
+    del found, _
+    with mt.nditer(x) as loop:
+        last = next(loop)
+    assert len(nditer_module._read_later[x._place.buffer]) == 1 and last == 0  # of the others no element is left
 
 
 def test_a_readonly_tensor_is_not_written():

@@ -19,7 +19,6 @@ from jmars.tensor.numpy_modules import as_values, with_values
 from jmars.tensor.protocols import FUNCTIONS, offers
 from jmars.tensor.tensor import StandIn, Tensor, as_tensor
 
-Array = np.ndarray[Any, Any]
 __all__ = [
     "PASSED_THROUGH",
     "broadcast",
@@ -32,8 +31,9 @@ __all__ = [
 ]
 
 _WRITES = frozenset({"readwrite", "writeonly"})
-_ALONE = 2  # references to an iterator without elements: of `_TensorIterator`, and of the call that counts
-_read_later: weakref.WeakKeyDictionary[Buffer, Array] = weakref.WeakKeyDictionary()  # values of ended loops, by tensor
+_ALONE = 2  # references to an iterator without elements: of its owner, and of the call that counts
+# iterators of ended loops, of which code has elements, with the values; by tensor
+_read_later: weakref.WeakKeyDictionary[Buffer, list[tuple[np.nditer, list[Any]]]] = weakref.WeakKeyDictionary()
 
 
 class _TensorIterator:
@@ -110,9 +110,9 @@ class _TensorIterator:
     def close(self) -> None:
         """End the loop. Elements that code still has, as `v` of `for v in it`, stay valid as long as the tensor."""
         if sys.getrefcount(self._iterator) > _ALONE:  # elements refer to the iterator, which drops the values now
-            for one, value in zip(self._operands, self._values, strict=True):
-                if isinstance(one, Tensor):
-                    _read_later[one._place.buffer] = value
+            for buffer in {one._place.buffer for one in self._operands if isinstance(one, Tensor)}:
+                kept = [row for row in _read_later.get(buffer, ()) if sys.getrefcount(row[0]) > _ALONE]
+                _read_later[buffer] = [*kept, (self._iterator, self._values)]
         self._iterator.close()
         self._write()
         self._forget()
