@@ -265,6 +265,12 @@ def _line(row: Struct) -> str:
     return json.dumps(msgspec.to_builtins(row), ensure_ascii=False)
 
 
+def _parsed(number: str) -> float:
+    """A number of JSON, an int where it is whole: bytes may be written as 1e9."""
+    value = float(number)
+    return int(value) if value.is_integer() else value
+
+
 def read_json(text: str | bytes) -> tuple[PlanGraph, Workers, list[str], list[bool]]:
     """Reads JSON text from `as_json` or written by hand; returns graph, workers, names and stored flags.
 
@@ -274,7 +280,7 @@ def read_json(text: str | bytes) -> tuple[PlanGraph, Workers, list[str], list[bo
         If the text has another form: the message names the place.
     """
     try:
-        plan = msgspec.convert(json.loads(text), _Plan)
+        plan = msgspec.convert(json.loads(text, parse_float=_parsed), _Plan)
     except (ValueError, RecursionError, msgspec.ValidationError) as error:
         raise GraphError(f"this is no plan ({error}); give the text of PlannedRun.to_json()") from None
     tasks, machines, bandwidth, n = plan.tasks, plan.machines, plan.links.bandwidth, len(plan.machines)

@@ -61,6 +61,15 @@ def test_somebody_may_write_it_by_hand():
     assert PlannedRun.from_json(json.dumps(dearer)).makespan == pytest.approx(plan.makespan + 2)
 
 
+def test_whole_numbers_may_have_an_exponent():
+    text = HAND.replace('"bytes": 100', '"bytes": 1e2').replace('{"workers": 1}', '{"workers": 1.0, "memory": 8e9}')
+    graph, workers, *_ = read_json(text)
+    assert graph.nbytes.tolist() == [100, 100, 10] and workers.memory[0] == 8 * 10**9
+    for wrong in ("8.5", "1e400", "1e300"):
+        with pytest.raises(GraphError, match=r"at `\$.tasks\[0\].bytes`"):
+            read_json(HAND.replace('"bytes": 100', f'"bytes": {wrong}'))
+
+
 def test_names_may_be_any_text():
     pair = PlanGraph.build(Dag.from_edges(1, [], []), cost=[1.0], nbytes=8)
     assert read_json(as_json(pair, Workers.build(1), ["\ud800 ü"], [False]))[2] == ["\ud800 ü"]
