@@ -213,7 +213,7 @@ def _moved(table: JobTable, workers: NDArray[np.int64], there: Mapping[int, int]
     for operand, worker in there.items():
         place[operand] = worker
     source, target = _edges(table)
-    moves = (place[source] >= 0) & (place[source] != workers[target])
+    moves = (place[source] >= 0) & (workers[target] >= 0) & (place[source] != workers[target])
     count = int(workers.max()) + 1
     chunk = np.unique(source[moves] * count + workers[target[moves]]) // count  # once to each worker
     fewer = np.array([*(one.output.nbytes - one.output.expected_nbytes for one in table.programs), 0])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from jmars.engines.engine import EngineWorker
-from jmars.engines.groups import Group, GroupLimits, plan_groups, planned_groups
+from jmars.engines.groups import SMALL_BYTES, Group, GroupLimits, _moved, plan_groups, planned_groups
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.plan import Profile, signature
 from tests.engines.group_checks import check, ends
@@ -40,6 +40,12 @@ def test_transfers_count_with_expected_bytes(likely: int | None, worker: int) ->
     engine = [EngineWorker(f"key-{i}", f"worker-{i}", "here", 1, 10**10) for i in range(2)]
     groups = planned_groups(job, engine, profile, (0.005, 0.003), {i: i % 2 for i in range(8)})
     assert [group.worker for group in groups if 9 in group.operands] == [worker]
+
+
+def test_a_reader_for_any_worker_moves_no_bytes() -> None:
+    job = table([(), (), (1,), (1,)], nbytes=[7, 100, 10, 1000])
+    assert _moved(job, np.array([0, 0, -1, 1]), {}) == 100 + SMALL_BYTES
+    assert _moved(job, np.array([0, 0, -1, 0]), {}) == 0
 
 
 def followed(reads: int = 0) -> tuple[list[tuple[int, ...]], list[int], list[float]]:
