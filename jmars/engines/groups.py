@@ -61,9 +61,9 @@ class Group:
     rank
         Lowest rank of the operands; groups with lower ranks run first.
     bundles
-        Places in `outputs`, all of them. Chunks of a bundle are read on the same workers and are at most
-        `GroupLimits.bundle` bytes together, or are small: so they may be a single result of the engine. A chunk that
-        outlives the job is alone. Empty: each chunk is alone.
+        Places in `outputs`, all of them. Chunks of a bundle are read by the same groups, or on the same workers and are
+        at most `GroupLimits.bundle` bytes together, or are small: so they may be a single result of the engine. A chunk
+        that outlives the job is alone. Empty: each chunk is alone.
     """
 
     operands: tuple[int, ...]
@@ -508,15 +508,16 @@ Bundles = tuple[tuple[int, ...], ...]
 def _bundled(groups: list[Group], graph: GroupGraph, limits: GroupLimits) -> list[Group]:
     """The groups with bundles of their outputs, and with the bytes of bundles that they read beside their inputs.
 
-    Small chunks are one bundle, other chunks are bundled by the workers that read them: a worker reads the rest of a
-    bundle later, so no byte more is moved. Where a group would exceed its memory with such bundles, no group of the job
-    has them.
+    Small chunks are one bundle; other chunks are bundled by the groups that read them, and by the workers: a worker
+    reads the rest of a bundle later, so no byte more is moved. Where a group would exceed its memory with such bundles,
+    no group of the job has them.
     """
-    users: dict[int, set[int]] = {}  # workers that read each chunk from outside of its group
-    for group in groups:
+    readers: dict[int, list[int]] = {}  # numbers of the groups that read each chunk from outside of its group
+    for number, group in enumerate(groups):
         for operand in group.inputs:
-            users.setdefault(operand, set()).add(group.worker)
-    nbytes, found = graph.nbytes, [_bundles(group.outputs, users, graph, limits) for group in groups]
+            readers.setdefault(operand, []).append(number)
+    workers = [group.worker for group in groups]
+    nbytes, found = graph.nbytes, [_bundles(group.outputs, readers, workers, graph, limits) for group in groups]
     whole: dict[int, tuple[int, int]] = {}  # by chunk: first chunk and bytes of its bundle, small ones apart
     for group, bundles in zip(groups, found):
         for bundle in bundles:
@@ -533,21 +534,36 @@ def _bundled(groups: list[Group], graph: GroupGraph, limits: GroupLimits) -> lis
     return result
 
 
-def _bundles(outputs: Sequence[int], users: Mapping[int, set[int]], graph: GroupGraph, limits: GroupLimits) -> Bundles:
+def _bundles(
+    outputs: Sequence[int],
+    readers: Mapping[int, Sequence[int]],
+    workers: Sequence[int],
+    graph: GroupGraph,
+    limits: GroupLimits,
+) -> Bundles:
     """Places of a group's outputs by bundle; empty for a single output."""
     if len(outputs) < 2:
         return ()
     found: list[list[int]] = []
-    last: dict[Any, tuple[list[int], int]] = {}  # the last bundle and its bytes, by the workers that read it
+    held: list[int] = []  # bytes of each bundle
+    last: dict[Any, int] = {}  # number of the last bundle for these groups or workers
+    mixed: set[int] = set()  # numbers of bundles that not all of their groups read as a whole
     for place, operand in enumerate(outputs):
-        nbytes, key = graph.nbytes[operand], frozenset(users.get(operand, ()))
-        is_small = nbytes <= limits.small
-        bundle, held = last.get("small" if is_small else key, ([], 0))
-        is_alone = graph.kept[operand] or (not is_small and (-1 in key or held + nbytes > limits.bundle))
-        if is_alone or not bundle:
-            found.append(bundle := [])
-            held = 0
-        bundle.append(place)
+        nbytes, read = graph.nbytes[operand], tuple(readers.get(operand, ()))
+        users = frozenset([workers[reader] for reader in read])
+        keys: Sequence[Any] = ("small",) if nbytes <= limits.small else (read, users)
+        number = last.get(keys[0])
+        if number in mixed and held[number] + nbytes > limits.bundle:
+            number = None
+        if number is None and users in last and -1 not in users and held[last[users]] + nbytes <= limits.bundle:
+            number = last[users]
+            mixed.add(number)
+        if number is None or graph.kept[operand]:
+            number = len(found)
+            found.append([])
+            held.append(0)
+        found[number].append(place)
+        held[number] += nbytes
         if not graph.kept[operand]:
-            last["small" if is_small else key] = bundle, held + nbytes
+            last.update(dict.fromkeys(keys, number))
     return tuple(map(tuple, found))

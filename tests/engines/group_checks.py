@@ -61,17 +61,18 @@ def beside(job: JobTable, groups: Sequence[Group], group: Group, small: int) -> 
 
 
 def check_bundles(job: JobTable, groups: Sequence[Group], kept: set[int], limits: GroupLimits) -> None:
-    """Outputs that travel together are small, or few bytes for the same workers."""
+    """Outputs that travel together are small, or read by the same groups, or few bytes for the same workers."""
     for group in groups:
         assert not group.bundles or sorted(chain.from_iterable(group.bundles)) == list(range(len(group.outputs)))
         for bundle in group.bundles:
             some = [group.outputs[place] for place in bundle]
             if len(some) > 1:
                 assert not kept & set(some)
-                workers = {frozenset(one.worker for one in groups if i in one.inputs) for i in some}
-                are_few = sum(job.nbytes[i] for i in some) <= limits.bundle and len(workers) == 1
-                is_known = -1 not in next(iter(workers))
-                assert all(job.nbytes[i] <= limits.small for i in some) or (are_few and is_known)
+                readers = {tuple(k for k, one in enumerate(groups) if i in one.inputs) for i in some}
+                workers = {frozenset(groups[k].worker for k in one) for one in readers}
+                same = len(workers) == 1 and -1 not in next(iter(workers))
+                larger = sum(job.nbytes[i] for i in some) > limits.bundle and len(readers) > 1
+                assert all(job.nbytes[i] <= limits.small for i in some) or len(readers) == 1 or (same and not larger)
 
 
 def ends(groups: Sequence[Group]) -> float:
