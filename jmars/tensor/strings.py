@@ -33,9 +33,7 @@ FUNCTIONS_OF_TEXT: dict[str, str] = {
     "add": "sum",
     **dict.fromkeys("replace expandtabs multiply mod encode decode".split(), "values"),  # noqa: SIM905
 }
-# computed at once
-_OF_VALUES = ("char.split", "char.rsplit", "char.splitlines", "char.partition", "char.rpartition",
-              "strings.partition", "strings.rpartition")  # fmt: skip
+_AT_ONCE = "char.split char.rsplit char.splitlines char.partition char.rpartition strings.partition strings.rpartition"
 
 
 def _function(module: ModuleType, name: str, gives: str) -> Callable[..., Any]:
@@ -96,16 +94,11 @@ for _module in (np.strings, np.char):
             offers(f"{_module.__name__.removeprefix('numpy.')}.{_name}")(_function(_module, _name, _gives))
 
 
-for _name in _OF_VALUES:
+for _name in _AT_ONCE.split():
     offers(_name)(with_values(operator.attrgetter(_name)(np)))
 
 
 def __getattr__(name: str) -> Any:
     if f"strings.{name}" in FUNCTIONS:
         return FUNCTIONS[f"strings.{name}"]
-    if name in np.strings.__all__ or name in np.char.__all__:
-        raise AttributeError(
-            f"np.strings.{name} is not in jmars, since the length of its results depends on the values; use "
-            f"map_blocks(np.strings.{name}, x, ..., dtype='U20') with a sufficient length"
-        )
-    raise AttributeError(f"module 'jmars.tensor.strings' has no attribute {name!r}, and neither has numpy.strings")
+    raise AttributeError(f"module 'jmars.tensor.strings' has no attribute {name!r}")
