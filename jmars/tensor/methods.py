@@ -75,15 +75,8 @@ def _made(name: str, does: str) -> Callable[..., Any]:
 if TYPE_CHECKING:
     from jmars.tensor.made_methods import MadeMethods
 else:
-
-    class MadeMethods:
-        """The methods of `_OF_TABLE`."""
-
-        __slots__ = ()
-
-    for _line in _OF_TABLE.splitlines():
-        _name, _, _does = _line.partition(": ")
-        setattr(MadeMethods, _name, _made(_name, _does))
+    _rows = (line.partition(": ") for line in _OF_TABLE.splitlines())
+    MadeMethods = type("MadeMethods", (), {"__slots__": ()} | {name: _made(name, does) for name, _, does in _rows})
 
 
 class TensorMethods(MadeMethods, Aliases, MemoryAttributes, Planned):
