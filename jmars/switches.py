@@ -23,6 +23,7 @@ SWITCHES: dict[str, tuple[Any, ...]] = {
     "fuse": ("region", "chain", "color"),
     "fuse_tileable": (True, False),
     "redraw": (True, False),
+    "parts": (True, False),
     "jit": ("auto", "on", "fast", "off"),
     "order": ("auto", "mars", "dfs", "blevel", "level"),
     "prefer": ("lean", "fast", "memory"),

@@ -84,7 +84,7 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
         splits = self.normalize_chunks(chunks, data.shape, dtype=data.dtype)
         if isinstance(data, np.ndarray):
             return as_tensor(data, chunks=splits)
-        return from_blocks(_Reader(data), data.shape, data.dtype, chunks=splits, name="read")
+        return from_blocks(_Reader(data), data.shape, data.dtype, chunks=splits, name="read", takes="steps")
 
     def compute(self, *data: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Values, computed as a single graph."""

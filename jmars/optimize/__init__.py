@@ -1,6 +1,7 @@
 """Compiles a tensor graph to the chunk graph that runs: passes from graph to graph.
 
 passes                 all passes in order: `compile_graph`
+parts                  only the parts are computed that results need
 slices                 slices are read, or drawn, where they lie in the sliced array
 tensor_fusion          fuses elementwise tensors with equal chunks
 regions                fuses operands that run in a single pass over blocks

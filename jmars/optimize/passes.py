@@ -40,6 +40,7 @@ from jmars.kernels.float_errors import FloatError, expression_of
 from jmars.kernels.native_pipeline import marked
 from jmars.kernels.program import Program
 from jmars.optimize.fuse_groups import FusedGraph, is_result, rebuilt
+from jmars.optimize.parts import push_down_parts
 from jmars.optimize.priority import ORDERS, ranks
 from jmars.optimize.regions import FusionLimits, fuse_chains, fuse_colors, fuse_regions
 from jmars.optimize.rematerialise import Rematerialised, rematerialise
@@ -210,6 +211,8 @@ def compile_graph(
         graph = merge_equal(graph)
     if switch["fuse_enabled"] and switch["fuse_tileable"]:
         graph = push_down_rechunks(graph)
+    if switch["parts"]:
+        graph = push_down_parts(graph)
     if switch["fuse_enabled"] and switch["redraw"]:
         graph = push_down_slices(graph)
     if switch["fuse_enabled"] and switch["fuse_tileable"]:

@@ -7,6 +7,7 @@ In reading order:
 - from_array.py: arrays of NumPy and of other libraries, values of several tensors
 - tensor_graph.py: `TensorGraph`, as a client submits it; operands that are replaced by a graph during the run
 - structure.py: a graph split into structure, which decides the plan, and bindings; how computed tensors were made
+- parts.py: positions that are kept of a tensor, and by which operand a part is computed
 - engine.py: the engine that computes tensors
 - small_parts.py, small_values.py: small values in a cell, computed at once, without nodes
 - splits.py: chunk sizes

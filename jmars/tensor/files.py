@@ -230,7 +230,7 @@ def from_hdf5(path: Any, dataset: str, chunk_size: ChunkSize = None, *, chunks: 
         kind, shape, own = check_dtype(found.dtype), tuple(map(int, found.shape)), found.chunks
     splits = aligned_splits(shape, kind, own, chunk_size, chunks)
     read = functools.partial(read_hdf5_box, place, dataset)
-    return from_blocks(read, shape, kind, splits, name="from_hdf5")
+    return from_blocks(read, shape, kind, splits, name="from_hdf5", takes="steps")
 
 
 @offers("to_hdf5")
@@ -335,7 +335,7 @@ def from_zarr(url: Any, component: str | None = None, chunk_size: ChunkSize = No
     own = getattr(array, "shards", None) or array.chunks
     splits = aligned_splits(shape, kind, own, chunk_size, chunks)
     read = functools.partial(read_zarr, store, component, description(array))
-    return from_blocks(read, shape, kind, splits, name="from_zarr")
+    return from_blocks(read, shape, kind, splits, name="from_zarr", takes="steps")
 
 
 @offers("to_zarr")
@@ -432,7 +432,7 @@ def from_images(paths: str | Sequence[str | os.PathLike[str]], chunk_size: Chunk
     shape = (len(names), *first.shape)
     splits = aligned_splits(shape, check_dtype(first.dtype), (1, *first.shape), chunk_size, chunks)
     read = functools.partial(read_images, tuple(names), first.shape, str(first.dtype))
-    return from_blocks(read, shape, first.dtype, splits, name="from_images")
+    return from_blocks(read, shape, first.dtype, splits, name="from_images", takes="steps")
 
 
 def read_images(names: tuple[str, ...], shape: tuple[int, ...], dtype: str, box: tuple[slice, ...]) -> Any:

@@ -89,7 +89,7 @@ class FromArray(Operand):
         if self.checksum == PENDING:
             object.__setattr__(self, "checksum", _checksum(self.array))
 
-    def part(self, index: tuple[Any, ...], nbytes: int) -> FromArray | None:
+    def copied_part(self, index: tuple[Any, ...], nbytes: int) -> FromArray | None:
         """The operand of `array[index]`, of `nbytes` bytes; None where the array was taken (it may have changed since),
         or the parts are large.
         """

@@ -42,6 +42,7 @@ from jmars.model.collector import free_in_child
 
 if TYPE_CHECKING:
     from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+    from jmars.tensor.parts import Part, PartOf
 
 
 class Annotation(Struct, frozen=True):
@@ -421,6 +422,17 @@ class Operand:
             Numbers of the output's chunks.
         """
         raise NotImplementedError
+
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
+        """The operand that computes a part, and the parts of inputs to read; None: as the part that `hull` gives.
+
+        Lengths are known and above 0; the part is not empty, and not the whole but for selections.
+        """
+        return None
+
+    def hull(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> Part:
+        """A part around `kept` that `part` has an answer for, by default the whole."""
+        return tuple(map(range, output.shape))
 
     def note_reader(self) -> None:
         """Note that an operand, or a tensor with memory of its own, reads the output."""

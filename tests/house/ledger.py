@@ -16,7 +16,9 @@ from tests.house.source import PACKAGE, modules
 TABLE = """
   1450  random
             tensor/ops/*random*
-  1300  files
+   550  parts: only what results need is read
+            tensor/parts.py optimize/parts.py
+  1400  files
             tensor/files.py tensor/ops/npy.py tensor/atomic_file.py
  16900  NumPy functions
             tensor/ops/*
@@ -26,7 +28,7 @@ TABLE = """
             tensor/chunk_types/* tensor/array_api.py array_api.py tensor/numba_values.py
    750  spawn
             tensor/spawn.py remote.py
-  7700  tensor core
+  7750  tensor core
             tensor/*
   1900  machine code by LLVM text
             kernels/native_pipeline.py kernels/compile.py kernels/expression.py kernels/routines.py

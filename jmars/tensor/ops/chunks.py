@@ -21,7 +21,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -33,6 +33,7 @@ from jmars.kernels.reducers import Reducer
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import current_engine
 from jmars.tensor.operand import Length, NeedsLengthError, Operand, Splits, TensorData, TensorMeta, Unknown, new_data
+from jmars.tensor.parts import Part, PartOf, splits_of
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import SLIVER, ChunkSize, common_splits, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -475,6 +476,10 @@ class Rechunk(Operand):
     def token(self) -> Hashable:
         """Identifies the operand by its splits."""
         return ("rechunk", self.splits)
+
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf:
+        """The same part, in the chunks of the part."""
+        return PartOf(replace(self, splits=splits_of(kept, output)), [(0, kept)])
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per output chunk; a chunk that does not change is passed on."""

@@ -15,7 +15,7 @@ import math
 import sys
 import warnings
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import FrameType
 from typing import Any, ClassVar, cast
@@ -50,6 +50,7 @@ from jmars.tensor.operand import (
 )
 from jmars.tensor.ops.arguments import share, step
 from jmars.tensor.ops.chunks import broadcast_lengths, chunk_classes, chunk_type, length_kind, rechunked, run_expression
+from jmars.tensor.parts import Part, PartOf, splits_of
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import agreed_splits, fitted_splits
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -346,6 +347,14 @@ class ElementwiseOperand(Operand):
     def token(self) -> Hashable:
         """Identifies the operand by expression and splits."""
         return ("elementwise", self.expression, self.splits)
+
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf:
+        """The same part of each input; axes of length 1 stay."""
+        reads = []
+        for number, meta in enumerate(inputs):
+            own = kept[len(kept) - len(meta.shape) :]
+            reads.append((number, tuple(range(1) if n == 1 else axis for axis, n in zip(own, meta.shape))))
+        return PartOf(replace(self, splits=splits_of(kept, output)), reads)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per output chunk; chunks of equal shape share a program."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -39,6 +39,7 @@ from jmars.tensor.ops.chunks import (
     part_step,
     rechunked,
 )
+from jmars.tensor.parts import Axis, Part, PartOf, pick, positions, splits_of, tidy
 from jmars.tensor.small_parts import constant_of
 from jmars.tensor.splits import chunk_bytes, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -126,7 +127,7 @@ def slice_tensor(x: Tensor, index: Sequence[Basic]) -> Tensor:
     shape = tuple(map(sum, chunks))
     leaf, nbytes = None, math.prod(shape) * x.dtype.itemsize
     if isinstance(x.data.op, FromArray):
-        leaf = x.data.op.part(tuple(index), nbytes)
+        leaf = x.data.op.copied_part(tuple(index), nbytes)
     if leaf is None and nbytes <= SmallValues.chosen and x.data.op.annotation is None:
         leaf = _known_part(x.data, index, shape)
     return Tensor(new_data(leaf or Slice(kept, inputs=(x.data,)), shape, x.dtype, tuple(chunks)))
@@ -156,6 +157,28 @@ class Slice(Operand):
     def token(self) -> Hashable:
         """Identifies the operand by its index."""
         return ("getitem", self.index)
+
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf:
+        """The positions of the input, in ascending order; numbers, new axes and the order stay to be applied."""
+        (meta,) = inputs
+        own: list[Axis] = []
+        index: list[Any] = []
+        axes, lengths = iter(kept), iter(meta.shape)
+        for entry in self.index:
+            if entry is None:
+                next(axes)
+                index.append(None)
+            elif isinstance(entry, int):
+                own.append(range(entry, entry + 1))
+                next(lengths)
+                index.append(0)
+            else:
+                taken, places = range(next(lengths))[slice(*entry)], next(axes)
+                backwards = taken.step < 0 and len(places) > 1
+                own.append(pick(taken, places) if taken.step > 0 else pick(taken[::-1], _from_end(places, len(taken))))
+                index.append((None, None, -1 if backwards else None))
+        vanishes = all(entry == (None, None, None) for entry in index)
+        return PartOf(None if vanishes else replace(self, index=tuple(index)), [(0, tuple(own))])
 
     def entries(self) -> tuple[Any, ...]:
         """The index as NumPy takes it."""
@@ -195,6 +218,16 @@ class Slice(Operand):
         result = ids.reshape(-1).copy()
         result[flat] = made
         return result.reshape(output.grid)
+
+
+def _from_end(places: Axis, n: int) -> Axis:
+    """Places along an axis of length `n` as places of the axis turned round."""
+    last = n - 1
+    return (
+        tidy(range(last - places[-1], last - places[0] + 1, places.step))
+        if isinstance(places, range)
+        else (last - places[::-1])
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,7 +322,7 @@ def take_positions(x: Tensor, positions: Ints, axis: int) -> Tensor:
     shape = tuple(map(sum, chunks))
     leaf = None
     if isinstance(x.data.op, FromArray):
-        leaf = x.data.op.part((*[slice(None)] * axis, positions), math.prod(shape) * x.dtype.itemsize)
+        leaf = x.data.op.copied_part((*[slice(None)] * axis, positions), math.prod(shape) * x.dtype.itemsize)
     return Tensor(new_data(leaf or Take(positions, axis, inputs=(x.data,)), shape, x.dtype, chunks))
 
 
@@ -316,6 +349,16 @@ class Take(Operand):
     def token(self) -> Hashable:
         """Identifies the operand by axis and positions."""
         return ("take", self.axis, self.positions.tobytes())
+
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf:
+        """The distinct positions in ascending order; their order and chunks stay to be applied."""
+        axis, (meta,) = self.axis, inputs
+        wanted = self.positions[positions(kept[axis])]
+        found, places = np.unique(wanted, return_inverse=True)
+        own = (*kept[:axis], tidy(found), *kept[axis + 1 :])
+        alike = len(found) == len(wanted) and bool((np.diff(wanted) > 0).all())
+        alike = alike and splits_of(own, meta)[axis] == splits_of(kept, output)[axis]
+        return PartOf(None if alike else replace(self, positions=places.astype(np.int64)), [(0, own)])
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per output chunk, reading the input chunks that hold its elements."""

@@ -14,11 +14,11 @@ import mmap
 import os
 import time
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from operator import mul
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import IO, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -35,6 +35,7 @@ from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.operand import Operand, Splits, TensorMeta, check_dtype, new_data
 from jmars.tensor.ops.chunks import add_by_class, boxes, chunk_classes, chunk_starts, corners
 from jmars.tensor.ops.map_blocks import pickled, unpickled
+from jmars.tensor.parts import Axis, Part, PartOf, in_chunks, positions, splits_of
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -225,17 +226,38 @@ class LoadNpy(Operand):
     splits: Splits
     axis: int = 0
     positions: bytes | None = None  # of int64; None: all elements
+    is_part: bool = False  # of a larger array of the file that the user loads
     name: ClassVar[str] = "load"
 
     def token(self) -> Hashable:
         """Identifies the operand by the file, with its modification time, splits and positions."""
         return ("load", self.layout, self.splits, self.axis, self.positions)
 
+    @property
+    def label(self) -> str:
+        """The function's name, with a mark for a part."""
+        return "load[...]" if self.is_part else "load"
+
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
+        """Reads the part; positions along a single axis are read as they are."""
+        listed = [i for i, axis in enumerate(kept) if not isinstance(axis, range)]
+        if self.is_part or self.positions is not None or len(listed) > 1:
+            return None
+        index = tuple(slice(one.start, one.stop, one.step) if isinstance(one, range) else slice(None) for one in kept)
+        axis = listed[0] if listed else 0
+        there = positions(kept[axis]).astype(np.int64).tobytes() if listed else None
+        made = LoadNpy(self.layout.part(index), splits_of(kept, output), axis, there, True, line=self.line)
+        return PartOf(made, [])
+
+    def hull(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> Part:
+        """The ranges around the positions."""
+        return tuple(one if isinstance(one, range) else range(int(one[0]), int(one[-1]) + 1) for one in kept)
+
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per chunk, with its first index, and the bytes of its positions, as the argument."""
         shapes, which = shape_classes(output.chunks)
         programs = [
-            single("load", (), Generate(open_file, (self.layout, self.axis), ChunkType(shape, output.dtype), True))
+            single(self.label, (), Generate(open_file, (self.layout, self.axis), ChunkType(shape, output.dtype), True))
             for shape in shapes
         ]
         none = np.empty((which.size, 0), np.int64)
@@ -419,6 +441,7 @@ def from_blocks(
     *,
     chunks: ChunkSize = None,
     name: str | None = None,
+    takes: Literal["chunks", "boxes", "steps"] = "boxes",
 ) -> Tensor:
     """Makes a tensor whose chunks are results of `function(slices)`.
 
@@ -429,9 +452,13 @@ def from_blocks(
     shape, dtype
         Shape and dtype of the whole array.
     chunk_size, chunks
-        Chunks of the tensor; the function is called once per chunk.
+        Chunks of the tensor. The function is called for each chunk, with the slices of the chunk's elements that the
+        results need.
     name
         Label in the view; by default the function's name.
+    takes
+        Slices that the function can be called with: "chunks", those of whole chunks only; "boxes", any with a step of
+        1; "steps", any with a step above 0.
 
     An exception of the function ends the job and is raised in the client unchanged.
 
@@ -446,7 +473,9 @@ def from_blocks(
     shape = tuple(int(n) for n in shape)
     splits = decide_splits(shape, kind, chunk_size, chunks)
     label = name or str(getattr(function, "__name__", type(function).__name__))
-    return Tensor(new_data(FromBlocks(label, pickled(function)), shape, kind, splits))
+    if takes not in ("chunks", "boxes", "steps"):
+        raise ValueError(f"{label} takes {takes!r}; choose one of chunks, boxes, steps")
+    return Tensor(new_data(FromBlocks(label, pickled(function), takes), shape, kind, splits))
 
 
 @dataclass(frozen=True, eq=False)
@@ -455,15 +484,23 @@ class FromBlocks(Operand):
 
     function: str
     blob: bytes
+    takes: str = "chunks"  # slices that the function can be called with
+    kept: Part | None = None  # part that is read; None: the whole
     name: ClassVar[str] = "from_blocks"
 
     @property
     def label(self) -> str:
-        """The function's name."""
-        return self.function
+        """The function's name, with a mark for a part."""
+        return self.function if self.kept is None else f"{self.function}[...]"
+
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
+        """Reads the part, unless the function is called with whole chunks."""
+        return None if self.takes == "chunks" else PartOf(replace(self, kept=kept), [])
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds an operand per chunk, with its bounds as the argument."""
+        """Adds an operand per chunk, with its bounds, or its positions along each axis, as the argument."""
+        if self.kept is not None:
+            return self._tile_part(builder, self.kept, output)
         kinds, which = chunk_classes(output.chunks)
         bounds = [list(zip(chunk_starts(axis), itertools.accumulate(axis))) for axis in output.chunks]
 
@@ -476,14 +513,84 @@ class FromBlocks(Operand):
         rows = np.zeros((which.size, 0), np.int64)
         return add_by_class(builder, program, which.reshape(-1), rows, args).reshape(output.grid)
 
+    def _tile_part(self, builder: ChunkGraphBuilder, kept: Part, output: TensorMeta) -> NDArray[np.int64]:
+        steps = self.takes == "steps"
+        axes = [[_reads(one, steps) for one in in_chunks(*axis)] for axis in zip(kept, output.chunks, strict=True)]
+        kinds, which = chunk_classes(
+            [[(n, _most(reads)) for n, reads in zip(*axis)] for axis in zip(output.chunks, axes, strict=True)]
+        )
+
+        def program(k: int) -> Program:
+            chunk = ChunkType(tuple(n for n, _ in kinds[k]), output.dtype)
+            work = math.prod(most for _, most in kinds[k]) * output.dtype.itemsize
+            step = Call(read_part, (self.function, self.blob), (), chunk, True, work, runs_user_code=True)
+            return single(self.label, (), step)
+
+        args = [(box,) for box in itertools.product(*axes)]
+        rows = np.zeros((which.size, 0), np.int64)
+        return add_by_class(builder, program, which.reshape(-1), rows, args).reshape(output.grid)
+
+
+RUNS = 8  # runs of positions along an axis of a chunk that are read one by one
+
+
+class _Read(NamedTuple):
+    """A slice to read along an axis, the part to take, and the place in the chunk."""
+
+    read: tuple[int, int, int]
+    taken: tuple[int, int, int] | bytes  # a slice, or int64 positions
+    place: tuple[int, int]
+
+
+def _reads(axis: Axis, steps: bool) -> tuple[_Read, ...]:
+    """How the positions of a chunk are read along an axis; `steps`: by slices with steps, too."""
+    n = len(axis)
+    if isinstance(axis, range):
+        if steps or axis.step == 1:
+            return (_Read((axis.start, axis.stop, axis.step), (0, n, 1), (0, n)),)
+        return (_Read((axis.start, axis.stop, 1), (0, axis.stop - axis.start, axis.step), (0, n)),)
+    ends = [0, *(np.flatnonzero(np.diff(axis) > 1) + 1).tolist(), n]
+    if len(ends) - 1 > RUNS:
+        first = int(axis[0])
+        return (_Read((first, int(axis[-1]) + 1, 1), (axis - first).astype(np.int64).tobytes(), (0, n)),)
+    return tuple(
+        _Read((int(axis[low]), int(axis[high - 1]) + 1, 1), (0, high - low, 1), (low, high))
+        for low, high in itertools.pairwise(ends)
+    )
+
+
+def _most(reads: tuple[_Read, ...]) -> int:
+    """Most elements along an axis that are read at once."""
+    return max(len(range(*one.read)) for one in reads)
+
+
+def read_part(out: Array, inputs: Sequence[Array], params: tuple[str, bytes], arg: Any) -> None:
+    """Calls the function for the boxes of a part, and copies the taken elements to the chunk."""
+    name, blob = params
+    for box in itertools.product(*arg):
+        wanted = ChunkType(tuple(len(range(*one.read)) for one in box), out.dtype)
+        value = _checked(name, unpickled(blob)(tuple(slice(*one.read) for one in box)), wanted, box)
+        for axis, one in enumerate(box):
+            taken: Any = np.frombuffer(one.taken, np.int64) if isinstance(one.taken, bytes) else slice(*one.taken)
+            index: Any = (*(slice(None),) * axis, taken)
+            value = value[index]
+        place: Any = (*(slice(*one.place) for one in box), ...)
+        out[place] = value
+
+
+def _checked(name: str, value: Any, wanted: ChunkType, box: Any) -> Array:
+    """The result of a function as an array; raises ValueError if it has another shape or dtype."""
+    found = np.asarray(value)
+    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+        raise ValueError(
+            f"{name} gave {found.dtype} of shape {found.shape} for the box {box}, and {wanted.dtype} of shape "
+            f"{wanted.shape} was promised; a function of whole chunks needs takes='chunks'"
+        )
+    return found
+
 
 def read_block(out: Array, inputs: Sequence[Array], params: tuple[str, bytes], arg: Any) -> None:
     """Calls the function with a slice per axis and checks shape and dtype of the result."""
     name, blob = params
-    value = np.asarray(unpickled(blob)(tuple(slice(low, high) for low, high in arg)))
-    if value.shape != out.shape or value.dtype != out.dtype:
-        raise ValueError(
-            f"{name} gave {value.dtype} of shape {value.shape} for the box {arg}, and {out.dtype} of shape {out.shape} "
-            "was promised"
-        )
-    np.copyto(out, value)
+    value = unpickled(blob)(tuple(slice(low, high) for low, high in arg))
+    np.copyto(out, _checked(name, value, ChunkType(out.shape, out.dtype), arg))

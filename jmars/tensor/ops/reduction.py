@@ -33,6 +33,7 @@ from jmars.tensor.ops.constants import full
 from jmars.tensor.ops.formula import Formula
 from jmars.tensor.ops.shape import broadcast_to, concatenate, names_no_axis, normal_axis, ravel, slice_axis
 from jmars.tensor.ops.ufuncs import astype, astype_unsafe, native, ufunc
+from jmars.tensor.parts import Part, PartOf
 from jmars.tensor.protocols import FUNCTIONS, call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -78,6 +79,14 @@ class Reduction(Operand):
     def token(self) -> Hashable:
         """Identifies the operand by function, reducer, axes and tree."""
         return ("reduction", self.function, self.reducer, self.axes, self.keepdims, self.combine_size)
+
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
+        """The part along the kept axes; None if the last bits depend on the shape of chunks."""
+        if not is_exact(self.reducer):
+            return None
+        (meta,) = inputs
+        rest = iter(axis for i, axis in enumerate(kept) if not (self.keepdims and i in self.axes))
+        return PartOf(self, [(0, tuple(range(n) if i in self.axes else next(rest) for i, n in enumerate(meta.shape)))])
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds a leaf per chunk, then combines until a single chunk is left along the axes."""
@@ -156,6 +165,15 @@ class Reduction(Operand):
             return ChunkType(*state_shape(self.reducer, kept))
         shape = kept if self.keepdims else tuple(n for axis, n in enumerate(kept) if axis not in self.axes)
         return ChunkType(shape, dtype)
+
+
+def is_exact(reducer: Reducer) -> bool:
+    """Whether the bits do not depend on the order in which elements are reduced."""
+    if isinstance(reducer, PositionReducer):
+        return True
+    return isinstance(reducer, UfuncReducer) and not (
+        reducer.ufunc in ("add", "multiply") and reducer.state.kind in "fc"
+    )
 
 
 def _without_empty(grid: ChunkGrid, axes: tuple[int, ...]) -> ChunkGrid:

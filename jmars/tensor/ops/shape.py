@@ -15,7 +15,7 @@ import itertools
 import math
 import operator
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,6 +39,7 @@ from jmars.tensor.ops.arguments import share, step, view, write_out
 from jmars.tensor.ops.chunks import add_by_class, assemble_with_slivers, chunk_classes, overlaps, rechunk, rechunked
 from jmars.tensor.ops.indexing import Slice, slice_tensor
 from jmars.tensor.ops.ufuncs import astype, cast_and_broadcast
+from jmars.tensor.parts import Part, PartOf, reshaped, size, splits_of, within
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import (
     ChunkSize,
@@ -89,6 +90,10 @@ class Transpose(Operand):
         """Identifies the operand by the order of axes."""
         return ("transpose", self.axes)
 
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf:
+        """The part with its axes in the input's order."""
+        return PartOf(self, [(0, tuple(kept[place] for place in np.argsort(self.axes).tolist()))])
+
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per chunk."""
         (source,) = inputs
@@ -129,6 +134,19 @@ class Reshape(Operand):
     def token(self) -> Hashable:
         """Identifies the operand by its splits."""
         return ("reshape", self.splits)
+
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
+        """The same elements, where they are a part of the input."""
+        own = reshaped(kept, output.shape, inputs[0].shape)
+        if own is None or size(own) != size(kept):
+            return None
+        return PartOf(replace(self, splits=splits_of(kept, output)), [(0, own)])
+
+    def hull(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> Part:
+        """The part of the output that holds the smallest part of the input around the elements."""
+        own = reshaped(kept, output.shape, inputs[0].shape)
+        found = None if own is None else reshaped(own, inputs[0].shape, output.shape)
+        return super().hull(kept, inputs, output) if found is None else found
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per chunk; both grids have their chunks in the same C order."""
@@ -567,6 +585,17 @@ class Concatenate(Operand):
     def token(self) -> Hashable:
         """Identifies the operand by its axis."""
         return ("concatenate", self.axis)
+
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf:
+        """A part of each input that has some of the positions."""
+        reads, begin = [], 0
+        for number, meta in enumerate(inputs):
+            end = begin + meta.shape[self.axis]
+            here = within(kept[self.axis], begin, end)
+            if len(here):
+                reads.append((number, (*kept[: self.axis], here, *kept[self.axis + 1 :])))
+            begin = end
+        return PartOf(self if len(reads) > 1 else None, reads)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Passes all chunks on; adds no operand."""

@@ -1,0 +1,319 @@
+"""Computes only the parts of tensors that the results need, so that sources are read in parts.
+
+`push_down_parts` walks a tensor graph backwards. A selection asks the input for a part; `Operand.part` gives the
+operand that computes a part, and the parts of inputs to read; sources read or generate the part. Operands without a
+rule are computed whole, and a selection of them stays: functions of the user see whole chunks. Parts for several
+readers are joined where the joined part has no more elements than the parts together; at most `PARTS` parts of a tensor
+are computed apart.
+Source: docs/decisions/0067-read-what-is-needed.md; predicate pushdown (Ullman 1988).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from jmars.tensor.operand import Operand, SourceLine, TensorMeta
+from jmars.tensor.ops.chunks import Rechunk
+from jmars.tensor.ops.indexing import Slice, Take
+from jmars.tensor.parts import (
+    Axis,
+    Part,
+    PartOf,
+    counts,
+    holds,
+    is_whole,
+    joined,
+    places_of,
+    positions,
+    size,
+    splits_of,
+    whole,
+)
+from jmars.tensor.tensor_graph import TensorGraph
+
+PARTS = 4  # parts of a tensor that are computed apart
+WORTH = 10 / 11  # share of a tensor; a larger part is computed as the whole
+Line: TypeAlias = SourceLine | None
+
+
+class Wish(NamedTuple):
+    """A part that a reader asks for, and the line of the selection behind it."""
+
+    part: Part
+    line: Line
+
+
+class PlannedPart(NamedTuple):
+    """A part of a tensor to compute."""
+
+    part: Part
+    how: PartOf
+    line: Line
+
+
+def push_down_parts(graph: TensorGraph) -> TensorGraph:
+    """Computes parts where parts are needed; `graph` itself where there are none, or if operands are annotated."""
+    if not any(
+        isinstance(op, Slice | Take) and _has_rule(graph.operands[i])
+        for op, read in zip(graph.operands, graph.inputs, strict=True)
+        for i in read
+    ):
+        return graph
+    if any(op.annotation is not None for op in graph.operands):
+        return graph
+    plans = _planned(graph)
+    if all(isinstance(graph.operands[k], Slice | Take) for k in plans):
+        return graph
+    return _Rebuilt(graph, plans).made
+
+
+def _has_rule(operand: Operand) -> bool:
+    return type(operand).part is not Operand.part
+
+
+def _planned(graph: TensorGraph) -> dict[int, list[PlannedPart]]:
+    """The parts of tensors to compute; other tensors are computed whole, or not needed."""
+    metas, plain = graph.metas, [_is_plain(meta) for meta in graph.metas]
+    full = [False] * len(metas)
+    asked: dict[int, list[Wish]] = {}
+    plans: dict[int, list[PlannedPart]] = {}
+    for k in graph.results:
+        full[k] = True
+    for k in range(len(metas) - 1, -1, -1):
+        operand, read = graph.operands[k], graph.inputs[k]
+        wishes = asked.pop(k, [])
+        if not full[k] and not wishes:
+            continue
+        found: list[PlannedPart] | None = None
+        selects = isinstance(operand, Slice | Take)
+        if (selects or not full[k]) and _has_rule(operand) and plain[k] and all(plain[i] for i in read):
+            wishes = [Wish(whole(metas[k]), None)] if full[k] else wishes
+            found = _plans_of(operand, wishes, [metas[i] for i in read], metas[k])
+        if found is None:
+            full[k] = True
+            for i in read:
+                full[i] = True
+            continue
+        plans[k] = found
+        for plan in found:
+            for number, part in plan.how.reads:
+                i = read[number]
+                if is_whole(part, metas[i]):
+                    full[i] = True
+                else:
+                    asked.setdefault(i, []).append(Wish(part, plan.line or (operand.line if selects else None)))
+    return plans
+
+
+def _is_plain(meta: TensorMeta) -> bool:
+    """Whether all lengths are known and above 0."""
+    return not meta.has_unknown_lengths and all(map(all, meta.chunks))
+
+
+def _plans_of(
+    operand: Operand, wishes: Sequence[Wish], inputs: Sequence[TensorMeta], output: TensorMeta
+) -> list[PlannedPart] | None:
+    """Plans of the parts for the readers; None: the whole is computed."""
+    found: list[PlannedPart] = []
+    for wish in wishes:
+        plan = _fitted(operand, wish, inputs, output)
+        if plan is None:
+            return None
+        found.append(plan)
+    if len(found) > 1:
+        joint = _merged([Wish(plan.part, plan.line) for plan in found])
+        if len(joint) < len(found):
+            return _plans_of(operand, joint, inputs, output)
+    return found
+
+
+def _fitted(operand: Operand, wish: Wish, inputs: Sequence[TensorMeta], output: TensorMeta) -> PlannedPart | None:
+    """The plan of a part, or of a larger part that the operand has a rule for; None: the whole is computed."""
+    part, line = wish
+    most = WORTH * math.prod(output.shape)
+    for number in range(2):
+        part = operand.hull(part, inputs, output) if number else part
+        if size(part) > most:
+            break
+        how = operand.part(part, inputs, output)
+        if how is not None:
+            return PlannedPart(part, how, line)
+    if not isinstance(operand, Slice | Take):
+        return None
+    part = whole(output)
+    return PlannedPart(part, operand.part(part, inputs, output), line)
+
+
+def _merged(wishes: Sequence[Wish]) -> list[Wish]:
+    """Joins parts where that adds no elements; at most `PARTS` remain."""
+    found: list[Wish] = []
+    for wish in wishes:
+        found.append(wish)
+        while len(found) > 1:
+            pairs = [(one, other, tuple(map(joined, one.part, other.part))) for one, other in _pairs(found)]
+            grown = [size(both) - size(one.part) - size(other.part) for one, other, both in pairs]
+            best = int(np.argmin(grown))
+            if grown[best] > 0 and len(found) <= PARTS:
+                break
+            one, other, both = pairs[best]
+            found = [kept for kept in found if kept is not one and kept is not other]
+            found.append(Wish(both, one.line))
+    return found
+
+
+def _pairs(wishes: Sequence[Wish]) -> list[tuple[Wish, Wish]]:
+    return list(itertools.combinations(wishes, 2))
+
+
+class _Rebuilt:
+    """The graph `made` that computes the planned parts."""
+
+    def __init__(self, graph: TensorGraph, plans: dict[int, list[PlannedPart]]) -> None:
+        self.made = TensorGraph()
+        self._rows: dict[int, list[tuple[Part | None, int]]] = {}  # parts of tensors, None for the whole: new number
+        self._cut: dict[Hashable, int] = {}  # parts of parts
+        needed = self._needed(graph, plans)
+        for k, (operand, read, meta) in enumerate(zip(graph.operands, graph.inputs, graph.metas, strict=True)):
+            if not needed[k]:
+                continue
+            own = plans.get(k)
+            if own is None or self._stays(own, read, meta):
+                rows = tuple(self._whole(i, graph.metas[i]) for i in read)
+                self._rows[k] = [(None, self._add(operand, rows, meta))]
+                continue
+            self._rows[k] = []
+            for number, plan in enumerate(own):
+                part = None if is_whole(plan.part, meta) else plan.part
+                own_meta = meta if part is None else meta.renamed(f"{meta.key}/{number}")
+                self._rows[k].append((part, self._computed(operand, plan, read, graph, own_meta)))
+        keys = {graph.metas[k].key for k in graph.results}
+        for k in graph.results:
+            row, meta = self._whole(k, graph.metas[k]), graph.metas[k]
+            if self.made.metas[row].key not in keys:
+                self.made.metas[row] = meta  # of a selection that vanished
+            elif self.made.metas[row].key != meta.key:
+                row = self._add(Rechunk(meta.chunks, line=graph.operands[k].line), (row,), meta)
+            self.made.results.append(row)
+
+    @staticmethod
+    def _needed(graph: TensorGraph, plans: dict[int, list[PlannedPart]]) -> list[bool]:
+        needed = [False] * len(graph.operands)
+        for k in graph.results:
+            needed[k] = True
+        for k in range(len(needed) - 1, -1, -1):
+            if needed[k]:
+                own = plans.get(k)
+                read = graph.inputs[k]
+                for i in read if own is None else [read[at] for plan in own for at, _ in plan.how.reads]:
+                    needed[i] = True
+        return needed
+
+    def _stays(self, plans: Sequence[PlannedPart], read: Sequence[int], meta: TensorMeta) -> bool:
+        """Whether a selection is needed whole, of a tensor that is computed whole."""
+        return is_whole(plans[0].part, meta) and all(self._rows[i][0][0] is None for i in read)
+
+    def _computed(
+        self, operand: Operand, plan: PlannedPart, read: Sequence[int], graph: TensorGraph, meta: TensorMeta
+    ) -> int:
+        """Adds the operand of a part of a tensor with the metadata `meta`; returns its number."""
+        line, made, chunks = plan.line or operand.line, plan.how.operand, splits_of(plan.part, meta)
+        if isinstance(made, Slice):
+            ((_, part),) = plan.how.reads
+            row, places = self._found(read[0], graph.metas[read[0]], part)
+            if all(isinstance(one, range) for one in places):  # two slices in one
+                made = replace(made, index=_composed(made.index, places, self.made.metas[row].shape), line=line)
+                return self._add(made, (row,), TensorMeta(meta.key, tuple(map(sum, chunks)), meta.dtype, chunks))
+        rows = tuple(self._part(read[at], graph.metas[read[at]], part, line) for at, part in plan.how.reads)
+        if made is None and self.made.metas[rows[0]].chunks == chunks:
+            return rows[0]
+        if made is None:
+            made = Rechunk(chunks, line=operand.line)
+        elif not rows:
+            made = replace(made, line=line)  # a source has the line of the selection
+        return self._add(made, rows, TensorMeta(meta.key, tuple(map(sum, chunks)), meta.dtype, chunks))
+
+    def _add(self, operand: Operand, inputs: tuple[int, ...], meta: TensorMeta) -> int:
+        self.made.operands.append(operand)
+        self.made.inputs.append(inputs)
+        self.made.metas.append(meta)
+        return len(self.made.operands) - 1
+
+    def _whole(self, k: int, meta: TensorMeta) -> int:
+        have, row = self._rows[k][0]
+        assert have is None, meta.key
+        return row
+
+    def _part(self, k: int, meta: TensorMeta, part: Part, line: Line) -> int:
+        """The number of a part of a tensor, cut from a larger part where needed."""
+        row, places = self._found(k, meta, part)
+        for axis, wanted in _one_by_one(places, self.made.metas[row].shape):
+            row = self._selected(row, wanted, axis, line)
+        return row
+
+    def _found(self, k: int, meta: TensorMeta, part: Part) -> tuple[int, Part]:
+        """The number of the smallest computed part of a tensor that holds a part, and the places in it."""
+        fitting = [(have, row) for have, row in self._rows[k] if have is None or all(map(holds, have, part))]
+        have, row = min(fitting, key=lambda one: math.inf if one[0] is None else size(one[0]))
+        kept = whole(meta) if have is None else have
+        return row, tuple(places_of(wanted, own) for wanted, own in zip(part, kept, strict=True))
+
+    def _selected(self, row: int, places: Part, axis: int | None, line: Line) -> int:
+        """Adds a slice, or a selection of positions along `axis`."""
+        key = (row, axis, *(one if isinstance(one, range) else one.tobytes() for one in places))
+        if key not in self._cut:
+            meta = self.made.metas[row]
+            operand: Operand
+            if axis is None:
+                ends = [(one, n) for one, n in zip(places, meta.shape, strict=True) if isinstance(one, range)]
+                operand = Slice(tuple(_entry(one, n) for one, n in ends), line=line)
+                chunks = splits_of(places, meta)
+            else:
+                operand = Take(positions(places[0]), axis, line=line)
+                own = counts(places[0], meta.chunks[axis])
+                chunks = (*meta.chunks[:axis], own, *meta.chunks[axis + 1 :])
+            made = TensorMeta(f"{meta.key}/s{len(self._cut)}", tuple(map(sum, chunks)), meta.dtype, chunks)
+            self._cut[key] = self._add(operand, (row,), made)
+        return self._cut[key]
+
+
+def _one_by_one(places: Part, shape: Sequence[int]) -> list[tuple[int | None, Part]]:
+    """The selections that take a part: a slice of all axes (None), then positions along single axes."""
+    found: list[tuple[int | None, Part]] = []
+    sliced = tuple(one if isinstance(one, range) else range(n) for one, n in zip(places, shape, strict=True))
+    if any(len(one) < n for one, n in zip(sliced, shape, strict=True)):
+        found.append((None, sliced))
+    return found + [(axis, (one,)) for axis, one in enumerate(places) if not isinstance(one, range)]
+
+
+def _composed(index: Sequence[Any], places: Part, shape: Sequence[int]) -> tuple[Any, ...]:
+    """The index of a slice of what an index of whole axes, numbers, new axes and axes turned round selects."""
+    found: list[Any] = []
+    axes = iter(zip(places, shape, strict=True))
+    for entry in index:
+        if entry is None:
+            found.append(None)
+            continue
+        one, n = next(axes)
+        assert isinstance(one, range)
+        if isinstance(entry, int):
+            found.append(one.start)
+        elif entry[2] is None:
+            found.append(_entry(one, n))
+        else:
+            turned = one[::-1]
+            found.append((turned.start, turned.stop if turned.stop >= 0 else None, turned.step))
+    return tuple(found)
+
+
+def _entry(axis: Axis, n: int) -> tuple[int | None, int | None, int | None]:
+    """A slice as an entry of an index."""
+    assert isinstance(axis, range)
+    if len(axis) == n:
+        return (None, None, None)
+    return axis.start, axis.stop, axis.step if axis.step > 1 else None

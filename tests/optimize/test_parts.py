@@ -1,0 +1,282 @@
+"""Only the parts that results need are read and computed, with the same bits."""
+
+import importlib
+import pkgutil
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jmars.tensor as mt
+import jmars.tensor.ops
+from jmars.optimize import compile_graph
+from jmars.optimize.parts import push_down_parts
+from jmars.tensor.operand import Operand, annotate, new_data
+from jmars.tensor.parts import is_whole, positions, splits_of, tidy
+from jmars.tensor.tensor_graph import TensorGraph
+from tests.tensor import engine
+
+# classes that are computed whole: functions of the user, values that place or length decide, and what has no rule yet
+WHOLE = {
+    "BlockedCholesky", "Blockwise", "ChunkEdges", "ChunkSamples", "Cond", "Contraction", "CopyLines", "CutSlice",
+    "Deferred", "Delete", "Doubles", "Draws", "Dynamic", "FourierTransform", "FromArray", "FromSpawned",
+    "FunctionOutput", "HaloExchange", "Insert", "JoinLines", "Literal", "MapBlocks", "MaskAssignment", "MaskSelection",
+    "MergeParts", "OnChunks", "OrderValues", "Permutation", "Placeholder", "RandomSlice", "Range", "RangeCounts",
+    "RangeQuantiles", "Repeat", "Roll", "SampleSort", "SaveNpy", "Scan", "ScatterByTensor",
+    "SelectedQuantiles", "SetPositions", "SetSlice", "SetSlices", "ShuffleJoin", "ShuffleSplit", "SlidingWindows",
+    "Spawn", "Stored", "TakeByTensor", "TakeFew", "TensorParameterDraws", "ToBlocks", "UniqueElements", "UniqueField",
+    "UniqueInverse", "UniqueSlices", "UniqueSlicesField", "While", "WriteLines", "_StandIn",
+}  # fmt: skip
+
+
+def classes(of=Operand):
+    return {one for kind in of.__subclasses__() for one in (kind, *classes(kind))}
+
+
+def test_every_class_has_a_rule_or_is_computed_whole():
+    for package in (jmars.tensor, jmars.tensor.ops):
+        for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+    ours = {one for one in classes() if one.__module__.startswith("jmars.")}
+    without = {one.__name__ for one in ours if one.part is Operand.part}
+    assert without == WHOLE
+
+
+CALLS = []  # elements of each call of a reader
+
+
+class Reader:
+    """Reads an array, and notes how much."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __call__(self, box):
+        value = self.array[box]
+        CALLS.append(value.size)
+        return value
+
+
+def centred(block):
+    CALLS.append(block.size)
+    return block - block.mean()
+
+
+def read_by(array, chunks, takes="steps"):
+    """A tensor whose chunks are read from an array."""
+    return mt.from_blocks(Reader(array), array.shape, array.dtype, chunks=chunks, name="read", takes=takes)
+
+
+def axes(draw, n):
+    """Kept positions of an axis of length `n`."""
+    return tidy(np.array(sorted(draw(st.sets(st.integers(0, n - 1), min_size=1)))))
+
+
+def cuts(draw, shape):
+    return tuple(draw(st.integers(1, n)) for n in shape)
+
+
+CASES = {
+    "ElementwiseOperand": lambda x, y, k: mt.where(x > 0, y[0], np.float64(2)),
+    "Transpose": lambda x, y, k: mt.transpose(x, [(1, 2, 0), (2, 1, 0), (0, 2, 1)][k % 3]),
+    "Slice": lambda x, y, k: x[:: (-1) ** k, k % x.shape[1], None, k % x.shape[2] :: 1 + k % 2],
+    "Take": lambda x, y, k: x[:, np.arange(k, k + 7) * 5 % x.shape[1]],
+    "Concatenate": lambda x, y, k: mt.concatenate([x, y, x], k % 3),
+    "Reduction": lambda x, y, k: [x.max(0), x.argmin(1), (x > 0).sum((0, 2)), x.min(2, keepdims=True)][k % 4],
+    "Reshape": lambda x, y, k: x.reshape([(-1,), (len(x), -1), (1, -1, 1, x.shape[2]), (-1, *x.shape)][k % 4]),
+    "Rechunk": lambda x, y, k: x.rechunk(tuple(1 + (k + i) % n for i, n in enumerate(x.shape))),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@given(data=st.data())
+@settings(deadline=None, max_examples=25)
+def test_a_part_has_the_elements_of_the_whole(name, data):
+    shape = tuple(data.draw(st.integers(1, 6)) for _ in range(3))
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    x, y = (mt.asarray(rng.standard_normal(shape), chunks=cuts(data.draw, shape)) for _ in range(2))
+    node = CASES[name](x, y, data.draw(st.integers(0, 11))).data
+    while type(node.op).__name__ != name:
+        if not node.op.inputs:
+            return  # nothing was to do
+        node = node.op.inputs[0]
+    kept, inputs = tuple(axes(data.draw, n) for n in node.shape), [one.meta for one in node.op.inputs]
+    if node.op.part(kept, inputs, node.meta) is None:
+        kept = node.op.hull(kept, inputs, node.meta)
+    how = node.op.part(kept, inputs, node.meta)
+    one_by_one = engine.OneByOne()
+    index = np.ix_(*map(positions, kept))
+    if how is None:
+        assert is_whole(kept, node.meta)
+        return
+    parts = []
+    for number, part in how.reads:
+        values = one_by_one.fetch(node.op.inputs[number])[np.ix_(*map(positions, part))]
+        parts.append(mt.asarray(values, chunks=splits_of(part, inputs[number])).data)
+    found = parts[0]
+    if how.operand is not None:
+        chunks = splits_of(kept, node.meta)
+        found = new_data(how.operand.linked(tuple(parts)), tuple(map(sum, chunks)), node.dtype, chunks)
+    assert found.chunks == splits_of(kept, node.meta)
+    assert one_by_one.fetch(found).tobytes() == one_by_one.fetch(node)[index].tobytes()
+
+
+def values(tensors, monkeypatch, parts):
+    """Values of tensors, and the number of elements that were read."""
+    CALLS.clear()
+    monkeypatch.setattr(engine, "tiled", lambda graph: compile_graph(graph, {"parts": parts}).after)
+    one_by_one = engine.OneByOne()
+    one_by_one.execute([one.data for one in tensors])
+    return [one_by_one.fetch(one.data) for one in tensors], sum(CALLS)
+
+
+def source(rng, shape):
+    data, cut = rng.standard_normal(shape), tuple(int(rng.integers(1, n + 1)) for n in shape)
+    kind = rng.integers(4)
+    if kind == 0:
+        return read_by(data, cut, takes=str(rng.choice(["boxes", "steps", "chunks"])))
+    if kind == 1:
+        return mt.asarray(data, chunks=cut)
+    return (
+        mt.random.default_rng(int(rng.integers(99))).random(shape, chunks=cut)
+        if kind == 2
+        else mt.full(shape, 1.5, chunks=cut)
+    )
+
+
+def index(rng, shape):
+    found = []
+    for n in shape:
+        kind = rng.integers(6)
+        low = int(rng.integers(0, n))
+        high = int(rng.integers(low + 1, n + 1))
+        entries = [low, slice(low, high, int(rng.integers(1, 4))), slice(None, None, -int(rng.integers(1, 3)))]
+        found.append(entries[kind] if kind < 3 else slice(low, high) if kind == 3 else slice(None))
+    if rng.integers(3) == 0 and shape:
+        axis = int(rng.integers(len(shape)))
+        found[axis] = rng.integers(0, shape[axis], int(rng.integers(1, 5)))
+    return tuple(found)
+
+
+def step(rng, x, other):
+    """One more operation."""
+    axis = int(rng.integers(x.ndim)) if x.ndim else 0
+    if not x.ndim:
+        return mt.sin(x)
+    return [
+        lambda: mt.sin(x) * 2 + 1,
+        lambda: mt.transpose(x, rng.permutation(x.ndim).tolist()),
+        lambda: x.rechunk(tuple(int(rng.integers(1, n + 1)) for n in x.shape)),
+        lambda: getattr(x, str(rng.choice(["sum", "mean", "max", "std", "argmax"])))(axis=axis) * 1.0,
+        lambda: mt.concatenate([x, x + 1, x], axis),
+        lambda: mt.roll(x, int(rng.integers(-5, 6)), axis),
+        lambda: x - x.mean(axis=axis, keepdims=True),
+        lambda: mt.cumsum(x, axis),
+        lambda: x.reshape(-1),
+        lambda: x.reshape(2, -1) if x.size % 2 == 0 else x.reshape(-1),
+        lambda: mt.pad(x, 1, "reflect") if min(x.shape) > 1 else x,
+        lambda: mt.sort(x, axis=axis),
+        lambda: mt.diff(x, axis=axis) if x.shape[axis] > 1 else x,
+        lambda: mt.where(x > 0, x, -x),
+        lambda: mt.stack([x, x * 2]),
+        lambda: mt.fft.fft(x, axis=axis).real,
+        lambda: x + other if x.shape == other.shape else x,
+        lambda: x[index(rng, x.shape)],
+        lambda: x[index(rng, x.shape)],
+    ][int(rng.integers(19))]()
+
+
+def expression(seed):
+    """A random expression of one or two results."""
+    rng = np.random.default_rng(seed)
+    x = other = source(rng, tuple(int(n) for n in rng.integers(1, 9, int(rng.integers(1, 4)))))
+    made = []
+    for _ in range(int(rng.integers(1, 7))):
+        if x.size < 5_000:
+            made.append(x := step(rng, x, other))
+    found = x[index(rng, x.shape)] if x.ndim else x
+    return [found, made[int(rng.integers(len(made)))][...]] if rng.integers(4) == 0 else [found]
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(deadline=None, max_examples=150)
+def test_parts_have_the_bits_of_the_whole(seed):
+    tensors = expression(seed)
+    with pytest.MonkeyPatch.context() as patch:
+        (new, read), (old, before) = (values(tensors, patch, on) for on in (True, False))
+    assert read <= before
+    for one, other in zip(new, old, strict=True):
+        assert one.dtype == other.dtype and one.shape == other.shape
+        assert one.tobytes() == other.tobytes()
+
+
+Y = np.arange(200.0 * 200).reshape(200, 200)
+READ = {
+    "a corner": (lambda y, z: (y + 1)[:10, :10], 100),
+    "transposed": (lambda y, z: y.T[:10, :10], 100),
+    "steps": (lambda y, z: y[::20, ::20], 100),
+    "a row": (lambda y, z: y[5], 200),
+    "an element": (lambda y, z: y[-1, -1], 1),
+    "positions": (lambda y, z: y[[3, 150]][:, [1, 2]], 4),
+    "scattered positions": (lambda y, z: y[:, np.arange(20) ** 2 % 199][:1], 400 // 20),
+    "backwards": (lambda y, z: y[::-1][:10], 2000),
+    "an extreme": (lambda y, z: y.max(axis=0)[::50], 800),
+    "two ends": (lambda y, z: y[:10, :10] + y[-10:, -10:], 200),
+    "neighbours": (lambda y, z: np.diff(y, axis=0)[:10, :10], 110),
+    "joined": (lambda y, z: mt.concatenate([y, z])[195:205], 2000),
+    "stacked": (lambda y, z: mt.stack([y, z])[1, :3], 600),
+    "cut anew": (lambda y, z: y.rechunk(30)[:10, :10], 100),
+    "slices of slices": (lambda y, z: y[10:150][5:20, 100:120], 300),
+    "with the whole": (lambda y, z: (y - y.max())[:10, :10], 40000),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_what_is_read_is_what_is_needed(name, monkeypatch):
+    function, needed = READ[name]
+    wanted = function(read_by(Y, 50), read_by(Y, 50))
+    (value,), read = values([wanted], monkeypatch, True)
+    (before,), _ = values([wanted], monkeypatch, False)
+    assert value.tobytes() == before.tobytes()
+    most = 20 * 20 if name == "scattered positions" else needed  # many runs are read with what lies between
+    assert needed <= read <= 1.1 * most
+
+
+def test_a_function_of_the_user_sees_whole_chunks(monkeypatch):
+    y = mt.asarray(Y, chunks=100).map_blocks(centred, dtype=float)
+    assert values([y[:10, :10]], monkeypatch, True)[1] == 100 * 100
+    assert values([read_by(Y, 50, takes="chunks")[:10, :10]], monkeypatch, True)[1] == 50 * 50
+
+
+def test_a_part_has_the_line_of_the_selection():
+    y = read_by(Y, 50)
+    part = (y + 1)[:10]
+    layers = compile_graph(TensorGraph.of([part.data]), {}).before.layers
+    assert [layer.name for layer in layers] == ["read[...]", "add"]
+    assert layers[0].line == part.data.op.line
+
+
+def test_graphs_without_narrow_selections_stay_as_they_are():
+    x = mt.asarray(Y, chunks=50) * 2
+    for tensor in (x[1:] - x[:-1], x, x[3:], mt.asarray(Y, chunks=50)[:5]):
+        graph = TensorGraph.of([tensor.data])
+        assert push_down_parts(graph) is graph
+    with annotate(worker=0):
+        graph = TensorGraph.of([(x + 1)[:5].data])
+        assert push_down_parts(graph) is graph
+
+
+def test_results_keep_their_keys_and_chunks():
+    y = read_by(Y, 50)
+    part, same = y[:120, 3], y[:120][:, 3]
+    graph = TensorGraph.of([part.data, same.data, part.data.op.inputs[0]])
+    done = compile_graph(graph, {})
+    assert set(done.after.results) == {part.data.key, same.data.key, y.data.key}
+    assert [len(done.after.results[one.data.key].reshape(-1)) for one in (part, same, y)] == [3, 3, 16]
+
+
+def test_a_large_source_compiles_without_its_chunks():
+    x = mt.from_blocks(lambda box: np.zeros([s.stop - s.start for s in box]), (10**6, 10**4), float, chunks=(1000, 10))
+    done = compile_graph(TensorGraph.of([((x + 1) * 2).T[:10, :10].data]), {})
+    assert done.tiled.n == 3
