@@ -53,17 +53,27 @@ class Blocks(Struct, frozen=True):
 
     shape: tuple[int, ...]
     operands: tuple[tuple[int, ...], ...]  # shape of each operand with the same axes; length 1 where broadcast
+    whole: tuple[int, ...] = ()  # shape that decides the cuts; empty for `shape`
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], operands: Sequence[tuple[int, ...]], apart: bool = False) -> Blocks:
-        """Join the axes of `shape` that all `operands` (broadcastable to `shape`) treat alike; none if `apart`."""
+    def of(
+        cls,
+        shape: tuple[int, ...],
+        operands: Sequence[tuple[int, ...]],
+        apart: bool = False,
+        whole: tuple[int, ...] = (),
+    ) -> Blocks:
+        """Join the axes of `shape` that all `operands` (broadcastable to `shape`) treat alike; none if `apart`.
+
+        With `whole` the array is a part of an array of that shape, and is cut as that array is.
+        """
         full = [(1,) * (len(shape) - len(operand)) + operand for operand in operands]
         groups: list[list[int]] = []
         pattern: list[bool] | None = None
-        for axis, length in enumerate(shape):
+        for axis, length in enumerate(whole or shape):
             if length == 1:  # belongs to any group
                 continue
-            here = [operand[axis] == 1 for operand in full]
+            here = [operand[axis] == 1 < shape[axis] for operand in full]
             if pattern is not None and here == pattern and not apart:
                 groups[-1].append(axis)
             else:
@@ -74,6 +84,7 @@ class Blocks(Struct, frozen=True):
         return cls(
             tuple(math.prod(shape[axis] for axis in group) for group in groups),
             tuple(tuple(math.prod(operand[axis] for axis in group) for group in groups) for operand in full),
+            tuple(math.prod(whole[axis] for axis in group) for group in groups) if whole else (),
         )
 
     def cut(self, block_size: int = BLOCK_SIZE) -> Iterator[tuple[int, tuple[int, ...], Index, list[Index]]]:
@@ -83,7 +94,7 @@ class Blocks(Struct, frozen=True):
         """
         axis = self.cut_axis(block_size)
         row = math.prod(self.shape[axis + 1 :])  # elements per step along `axis`
-        step = max(1, block_size // max(row, 1))
+        step = max(1, block_size // max(math.prod((self.whole or self.shape)[axis + 1 :]), 1))
         length = self.shape[axis]
         whole = slice(None)
         start = 0
@@ -98,8 +109,8 @@ class Blocks(Struct, frozen=True):
 
     def cut_axis(self, block_size: int) -> int:
         """The axis that is cut: earlier axes are iterated index by index, later axes stay whole."""
-        axis = 0
-        while axis < len(self.shape) - 1 and math.prod(self.shape[axis + 1 :]) > block_size:
+        axis, shape = 0, self.whole or self.shape
+        while axis < len(shape) - 1 and math.prod(shape[axis + 1 :]) > block_size:
             axis += 1
         return axis
 

@@ -14,6 +14,7 @@ Source: docs/explanation/seeds.md, "Operand states".
 from __future__ import annotations
 
 import base64
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -302,7 +303,7 @@ def _compile_region(
     if tail is not None and not region.heads and not region.chains and middle is None:
         chunk = types[tail.inputs[0]]
         in_place = tail.inputs[0] in shared.views and isinstance(tail.reducer, UfuncReducer)  # NumPy's order of adding
-        if not tail.reducer.blocked or chunk.size <= BLOCK_SIZE or in_place:
+        if not tail.reducer.blocked or math.prod(tail.whole or chunk.shape) <= BLOCK_SIZE or in_place:
             return leaf_function(tail, chunk.shape, tail.inputs[0], _argument(program, region.tail)), "numpy"
     heads = [_head(program, number) for number in region.heads] + [
         _chain(program, one, types, backend) for one in region.chains

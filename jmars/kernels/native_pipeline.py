@@ -114,7 +114,7 @@ def native_pipeline(
 
     `fast` allows formulas, whose last bits are not NumPy's.
     """
-    if not fast and not is_exact(middle.expression):
+    if (not fast and not is_exact(middle.expression)) or (tail is not None and tail.whole):
         return None
     made = {head.value for head in heads}
     shapes = [types[v].shape for v in middle.inputs]

@@ -83,19 +83,22 @@ def pipeline(
     made = [read.index(head.value) for head in heads]  # positions in `read` of generated values
     slots = [v for i, v in enumerate(read) if i not in made]
     chunk = middle.output if middle is not None else types[read[0]]
-    kept = tuple(1 if tail and axis in tail.axes else n for axis, n in enumerate(chunk.shape))
-    blocks = Blocks.of(chunk.shape, [*(types[v].shape for v in slots), kept], apart=strided)
+    kept = tail.kept(chunk.shape) if tail is not None else chunk.shape
+    whole = tail.whole if tail is not None else ()
+    blocks = Blocks.of(chunk.shape, [*(types[v].shape for v in slots), kept], strided, whole)
     one_pass = tail is None or isinstance(tail.reducer, UfuncReducer)
     single = len(heads) + (middle is not None) + (tail is not None) == 1
     alone = one_pass and single and (middle is None or middle.expression.ops <= 1)
-    wide = min(16 * math.prod(kept), 1 << 18) if tail is not None else 0  # merging a wide state costs a pass over it
+    wide = 0
+    if tail is not None:  # merging a wide state costs a pass over it
+        wide = min(16 * math.prod(tail.kept(whole or chunk.shape)), 1 << 18)
     block_size = LONE_BLOCK if alone else max(BLOCK_SIZE, wide)
     if one_pass and tail is not None and middle is None:
         block_size = max(PLAIN_BLOCK, wide)
     compute: Callable[..., None] | None = None
     buffers: tuple[np.dtype[Any], ...] = ()
     repeated: list[int] = []  # inputs that are repeated for each row of a block
-    if chunk.size <= BLOCK_SIZE and not in_numexpr:
+    if math.prod(whole or chunk.shape) <= BLOCK_SIZE and not in_numexpr:
         return _at_once(heads, middle, tail, chunk)
     if block is not None and middle is not None:
         compute = watched(block, middle)
@@ -105,7 +108,7 @@ def pipeline(
     elif middle is not None:
         body = block_body(middle.expression, middle.twin)
         compute, buffers = body.run, body.buffers
-        if not strided and 1 < math.prod(blocks.shape[1:]) <= SHORT_ROW:
+        if not strided and 1 < math.prod((blocks.whole or blocks.shape)[1:]) <= SHORT_ROW:
             shared = [lengths[0] == 1 and lengths[-1] == blocks.shape[-1] for lengths in blocks.operands[: len(slots)]]
             repeated = [k for k, one in enumerate(shared) if one]
             block_size = max(BLOCK_SIZE, wide) if repeated else block_size
@@ -286,11 +289,13 @@ class Accumulator:
     def __init__(self, reducer: Reducer, blocks: Blocks, block_size: int, state: Array) -> None:
         self.reducer = reducer
         shape = blocks.operands[-1]  # the state is the last operand, 1 on the axes that vanish
-        axis = blocks.cut_axis(block_size)
-        self.axes = tuple(i for i, length in enumerate(shape[axis:]) if length == 1)
+        axis, whole = blocks.cut_axis(block_size), blocks.whole or blocks.shape
+        vanish = [n == 1 and (not blocks.whole or length > 1) for n, length in zip(shape, blocks.shape)]
+        self.axes = tuple(i for i, vanishes in enumerate(vanish[axis:]) if vanishes)
         self.state = state.reshape(shape)
-        one_region = all(length == 1 for length in shape[: axis + 1])
-        self.pairwise = one_region and state.size <= SMALL_STATE
+        size = math.prod(n for n, vanishes in zip(whole, vanish) if not vanishes)
+        self.pairwise = all(vanish[: axis + 1]) and size <= SMALL_STATE
+        self.lone = lone_axis(blocks.shape[axis:], whole[axis:], vanish[axis:])
         self.parts: list[tuple[int, Array]] = []  # (level, state of 2**level blocks), levels falling
         self.seen: set[tuple[int | None, ...]] = set()
 
@@ -301,20 +306,26 @@ class Accumulator:
             key = tuple(i.start if isinstance(i, slice) else i for i in at)
             if key not in self.seen:
                 self.seen.add(key)
-                self.reducer.leaf(values, self.axes, region, None)
+                self._leaf(values, region)
             else:
                 part = scratch(PART, region.shape, region.dtype)
-                self.reducer.leaf(values, self.axes, part, None)
+                self._leaf(values, part)
                 self.reducer.merge(region, part)
             return
         part = np.empty(region.shape, region.dtype)
-        self.reducer.leaf(values, self.axes, part, None)
+        self._leaf(values, part)
         level = 0
         while self.parts and self.parts[-1][0] == level:
             _, earlier = self.parts.pop()
             self.reducer.merge(earlier, part)
             part, level = earlier, level + 1
         self.parts.append((level, part))
+
+    def _leaf(self, values: Array, state: Array) -> None:
+        if self.lone >= 0:
+            side_by_side(self.reducer, values, self.axes, state, None, self.lone)
+        else:
+            self.reducer.leaf(values, self.axes, state, None)
 
     def close(self) -> None:
         """Merge the remaining parts and write the state."""
@@ -325,6 +336,30 @@ class Accumulator:
                 self.reducer.merge(earlier, part)
                 part = earlier
             self.state[...] = part.reshape(self.state.shape)
+
+
+def lone_axis(shape: Sequence[int], whole: Sequence[int], vanish: Sequence[bool]) -> int:
+    """The last kept axis behind a vanishing axis, if `shape` has a single position of several in `whole`; -1 otherwise.
+
+    NumPy would add across the axis in another order.
+
+    Examples
+    --------
+    >>> lone_axis((9, 1), (9, 5), (True, False)), lone_axis((1, 9), (5, 9), (False, True))
+    (1, -1)
+    """
+    long = [axis for axis, n in enumerate(whole) if n > 1]
+    first = next((axis for axis in long if vanish[axis]), len(whole))
+    side = max((axis for axis in long if axis > first and not vanish[axis]), default=-1)
+    return side if side >= 0 and shape[side] == 1 else -1
+
+
+def side_by_side(reducer: Reducer, values: Array, axes: tuple[int, ...], state: Array, arg: Any, axis: int) -> None:
+    """Reduce a lone line as NumPy reduces lines that lie side by side along `axis`."""
+    two = np.repeat(values, 2, axis)
+    twice = np.empty((*state.shape[:axis], 2, *state.shape[axis + 1 :]), state.dtype)
+    reducer.leaf(two, axes, twice, arg)
+    state[...] = twice[(slice(None),) * axis + (slice(1),)]
 
 
 def finished(step: Reduce | Combine, shape: tuple[int, ...], out: Array, write: Callable[[Array], None]) -> None:
@@ -344,8 +379,15 @@ def finished(step: Reduce | Combine, shape: tuple[int, ...], out: Array, write: 
 
 def leaf_function(step: Reduce, shape: tuple[int, ...], slot: int, arg: int) -> ReductionRun:
     """Compile the reduction of a chunk without blocks; `arg` is the place of its argument, -1 for none."""
-    kept = tuple(1 if axis in step.axes else length for axis, length in enumerate(shape))
-    reducer, axes = step.reducer, step.axes
+    kept, reducer, axes = step.kept(shape), step.reducer, step.axes
+    side = lone_axis(shape, step.whole or shape, [axis in axes for axis in range(len(shape))])
+    if side >= 0:
+
+        def run_lone(out: Array, values: Sequence[Any], args: Sequence[Any] = (), stop: Any = None) -> None:
+            own = args[arg] if arg >= 0 else None
+            finished(step, kept, out, lambda state: side_by_side(reducer, values[slot], axes, state, own, side))
+
+        return run_lone
 
     def run(out: Array, values: Sequence[Any], args: Sequence[Any] = (), stop: Any = None) -> None:
         own = args[arg] if arg >= 0 else None

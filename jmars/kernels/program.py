@@ -147,6 +147,11 @@ class Reduce(Struct, frozen=True):
     last: bool = False  # whether the output is the finished value (of any shape of that size), not the state
     takes_args: bool = False
     work: int = 0
+    whole: tuple[int, ...] = ()  # shape of the chunk that the input is a part of; its blocks are added, with its bits
+
+    def kept(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Shape of the states of a chunk of `shape`."""
+        return tuple(1 if axis in self.axes else n for axis, n in enumerate(shape))
 
 
 class Combine(Struct, frozen=True):

@@ -147,15 +147,24 @@ def counts(axis: Axis, lengths: Sequence[int]) -> tuple[int, ...]:
     >>> counts(range(3, 9, 2), (4, 4, 4)), counts(np.array([0, 1, 9]), (4, 4, 4))
     ((1, 2), (2, 1))
     """
+    return tuple(n for n in _counts(axis, lengths) if n)
+
+
+def touched(axis: Axis, lengths: Sequence[int]) -> tuple[int, ...]:
+    """Lengths of the chunks of an axis with kept positions."""
+    return tuple(length for length, n in zip(lengths, _counts(axis, lengths), strict=True) if n)
+
+
+def _counts(axis: Axis, lengths: Sequence[int]) -> Sequence[int]:
     if len(axis) == sum(lengths):
-        return tuple(lengths)
+        return lengths
     ends = itertools.accumulate(lengths)
     if isinstance(axis, range):
         start, step, n = axis.start, axis.step, len(axis)
         below = [0, *(0 if end <= start else min(n, -((start - end) // step)) for end in ends)]
     else:
         below = [0, *np.searchsorted(axis, list(ends)).tolist()]
-    return tuple(high - low for low, high in itertools.pairwise(below) if high > low)
+    return [high - low for low, high in itertools.pairwise(below)]
 
 
 def splits_of(part: Part, meta: TensorMeta) -> Splits:

@@ -20,7 +20,7 @@ TABLE = """
             tensor/parts.py optimize/parts.py
   1400  files
             tensor/files.py tensor/ops/npy.py tensor/atomic_file.py
- 16900  NumPy functions
+ 17050  NumPy functions
             tensor/ops/*
   2200  masked arrays
             tensor/ma/*
@@ -35,7 +35,7 @@ TABLE = """
             kernels/side_by_side.py kernels/blocks.py
   3650  GPU
             devices/* memory/device_memory.py kernels/cuda_text.py plan/devices.py processes/gpu*
-  3650  kernels, NumPy back end, fusing
+  3700  kernels, NumPy back end, fusing
             kernels/* native/*
   2600  optimize
             optimize/*

@@ -211,6 +211,30 @@ def test_parts_have_the_bits_of_the_whole(seed):
         assert one.tobytes() == other.tobytes()
 
 
+LARGE = [
+    ((400, 300), lambda x: (x * 2 + 1).sum(axis=0)[:5]),
+    ((400, 300), lambda x: mt.sin(x).mean(axis=0)[7]),
+    ((400, 300), lambda x: x.std(axis=1)[[3, 390]]),
+    ((400, 300), lambda x: (x - x.mean(axis=0))[:2, :2]),
+    ((9, 20000), lambda x: (x - 1).var(axis=0)[100:102]),
+    ((9, 20000), lambda x: x.mean(axis=1)[2]),
+    ((30, 40, 5, 60), lambda x: (x * x).mean(axis=(0, 3))[3:5, 2]),
+    ((70, 2, 900), lambda x: x.mean(axis=0)[1, 214:216]),
+    ((300000, 3), lambda x: x.var(axis=0)[1]),
+    ((40, 60, 50), lambda x: x.sum(axis=(0, 2))[5:6]),
+    ((3, 200, 300), lambda x: (x * np.arange(600.0).reshape(3, 200, 1)[:1]).sum(axis=1)[1:, 5:7]),
+]
+
+
+@pytest.mark.parametrize("number", range(len(LARGE)))
+def test_sums_of_parts_add_the_blocks_of_whole_chunks(number, monkeypatch):
+    shape, function = LARGE[number]
+    for dtype in ("f8", "f4"):
+        x = read_by((np.random.default_rng(1).standard_normal(shape) * 100).astype(dtype), shape)
+        ((new,), read), ((old,), before) = (values([function(x)], monkeypatch, on) for on in (True, False))
+        assert read < before and new.tobytes() == old.tobytes()
+
+
 Y = np.arange(200.0 * 200).reshape(200, 200)
 READ = {
     "a corner": (lambda y, z: (y + 1)[:10, :10], 100),
@@ -221,6 +245,9 @@ READ = {
     "positions": (lambda y, z: y[[3, 150]][:, [1, 2]], 4),
     "scattered positions": (lambda y, z: y[:, np.arange(20) ** 2 % 199][:1], 400 // 20),
     "backwards": (lambda y, z: y[::-1][:10], 2000),
+    "a sum": (lambda y, z: np.sqrt(y).mean(axis=0)[:10], 2000),
+    "a sum of lines": (lambda y, z: y.sum(axis=1)[[5, 199]], 400),
+    "sums and elements": (lambda y, z: (y - y.mean(axis=0))[:10, :10], 2000),
     "an extreme": (lambda y, z: y.max(axis=0)[::50], 800),
     "two ends": (lambda y, z: y[:10, :10] + y[-10:, -10:], 200),
     "neighbours": (lambda y, z: np.diff(y, axis=0)[:10, :10], 110),

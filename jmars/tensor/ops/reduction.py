@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,7 +33,7 @@ from jmars.tensor.ops.constants import full
 from jmars.tensor.ops.formula import Formula
 from jmars.tensor.ops.shape import broadcast_to, concatenate, names_no_axis, normal_axis, ravel, slice_axis
 from jmars.tensor.ops.ufuncs import astype, astype_unsafe, native, ufunc
-from jmars.tensor.parts import Part, PartOf
+from jmars.tensor.parts import Part, PartOf, touched
 from jmars.tensor.protocols import FUNCTIONS, call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -68,6 +68,7 @@ class Reduction(Operand):
     axes: tuple[int, ...]
     keepdims: bool
     combine_size: int
+    whole: Splits | None = None  # chunks of the input, where it is a part of them
     name: ClassVar[str] = "reduction"
     reads_all: ClassVar[bool] = True
 
@@ -81,12 +82,12 @@ class Reduction(Operand):
         return ("reduction", self.function, self.reducer, self.axes, self.keepdims, self.combine_size)
 
     def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
-        """The part along the kept axes; None if the last bits depend on the shape of chunks."""
-        if not is_exact(self.reducer):
-            return None
+        """The part along the kept axes; blocks are added as in whole chunks, for the same last bits."""
         (meta,) = inputs
         rest = iter(axis for i, axis in enumerate(kept) if not (self.keepdims and i in self.axes))
-        return PartOf(self, [(0, tuple(range(n) if i in self.axes else next(rest) for i, n in enumerate(meta.shape)))])
+        own = tuple(range(n) if i in self.axes else next(rest) for i, n in enumerate(meta.shape))
+        whole = None if is_exact(self.reducer) else tuple(map(touched, own, meta.chunks))
+        return PartOf(replace(self, whole=whole), [(0, own)])
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds a leaf per chunk, then combines until a single chunk is left along the axes."""
@@ -97,7 +98,12 @@ class Reduction(Operand):
         # chunks with the reduced axes last: a row of leaves for each output chunk
         ids = source.ids.transpose(order).reshape(outer, -1)
         alone = ids.shape[1] == 1
-        if is_known(source.splits):
+        if self.whole is not None:
+            pairs, which = chunk_classes([list(zip(*axis)) for axis in zip(source.splits, self.whole, strict=True)])
+            leaves = [
+                self._leaf(ChunkType(tuple(n for n, _ in own), source.dtype), alone, output.dtype, own) for own in pairs
+            ]
+        elif is_known(source.splits):
             shapes, which = shape_classes(source.splits)
             leaves = [self._leaf(ChunkType(shape, source.dtype), alone, output.dtype) for shape in shapes]
         else:
@@ -139,13 +145,17 @@ class Reduction(Operand):
             parts.append(builder.add_many(programs, kind, ids[:, n - rest :]).reshape(outer, -1))
         return np.concatenate(parts, axis=1)
 
-    def _leaf(self, chunk: ChunkType, last: bool, dtype: np.dtype[Any]) -> Program:
+    def _leaf(
+        self, chunk: ChunkType, last: bool, dtype: np.dtype[Any], pairs: Sequence[tuple[int, int]] = ()
+    ) -> Program:
         kept = tuple(1 if axis in self.axes else n for axis, n in enumerate(chunk.shape))
         output = self._output(kept, last, dtype)
         takes = isinstance(self.reducer, PositionReducer)
         inner = isinstance(self.reducer, PositionReducer) and self.reducer.axis not in (None, len(chunk.shape) - 1)
         work = chunk.nbytes if inner else 0  # NumPy's argmin copies to bring its axis to the end
-        return single(self.function, (chunk,), Reduce(self.reducer, self.axes, (0,), output, last, takes, work))
+        whole = tuple(n for _, n in pairs)
+        whole = () if whole == chunk.shape else whole
+        return single(self.function, (chunk,), Reduce(self.reducer, self.axes, (0,), output, last, takes, work, whole))
 
     def _unknown_leaf(self, chunk: ChunkType, last: bool, dtype: np.dtype[Any]) -> Program:
         """Leaf for a chunk whose shape only a run can tell."""
