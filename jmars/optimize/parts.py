@@ -18,9 +18,12 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from jmars.tensor.operand import Operand, SourceLine, TensorMeta
+from jmars.tensor.operand import Operand, SourceLine, Splits, TensorMeta
 from jmars.tensor.ops.chunks import Rechunk
+from jmars.tensor.ops.formula import ElementwiseOperand
 from jmars.tensor.ops.indexing import Slice, Take
+from jmars.tensor.ops.reduction import Reduction, is_exact
+from jmars.tensor.ops.shape import Reshape
 from jmars.tensor.parts import (
     Axis,
     Part,
@@ -184,7 +187,9 @@ class _Rebuilt:
                 continue
             own = plans.get(k)
             if own is None or self._stays(own, read, meta):
-                rows = tuple(self._whole(i, graph.metas[i]) for i in read)
+                rows = self._apart(
+                    operand, [graph.operands[i] for i in read], [self._whole(i, graph.metas[i]) for i in read]
+                )
                 self._rows[k] = [(None, self._add(operand, rows, meta))]
                 continue
             self._rows[k] = []
@@ -229,7 +234,8 @@ class _Rebuilt:
             if all(isinstance(one, range) for one in places):  # two slices in one
                 made = replace(made, index=_composed(made.index, places, self.made.metas[row].shape), line=line)
                 return self._add(made, (row,), TensorMeta(meta.key, tuple(map(sum, chunks)), meta.dtype, chunks))
-        rows = tuple(self._part(read[at], graph.metas[read[at]], part, line) for at, part in plan.how.reads)
+        own = [self._part(read[at], graph.metas[read[at]], part, line) for at, part in plan.how.reads]
+        rows = self._apart(operand, [graph.operands[read[at]] for at, _ in plan.how.reads], own)
         if made is None and self.made.metas[rows[0]].chunks == chunks:
             return rows[0]
         if made is None:
@@ -237,6 +243,23 @@ class _Rebuilt:
         elif not rows:
             made = replace(made, line=line)  # a source has the line of the selection
         return self._add(made, rows, TensorMeta(meta.key, tuple(map(sum, chunks)), meta.dtype, chunks))
+
+    def _apart(self, operand: Operand, before: Sequence[Operand], rows: Sequence[int]) -> tuple[int, ...]:
+        """Keeps a sum of floats apart from an expression behind a selection that vanished: fused, the sum would add
+        other blocks. A reshape to the same shape copies nothing.
+        """
+        if not isinstance(operand, Reduction) or is_exact(operand.reducer) or isinstance(before[0], ElementwiseOperand):
+            return tuple(rows)
+        (row,) = rows
+        meta, end = self.made.metas[row], row
+        while isinstance(self.made.operands[end], Rechunk) and self._splits_before(end) == self.made.metas[end].chunks:
+            (end,) = self.made.inputs[end]
+        if not isinstance(self.made.operands[end], ElementwiseOperand):
+            return (row,)
+        return (self._add(Reshape(meta.chunks, line=before[0].line), (row,), meta.renamed(f"{meta.key}/r")),)
+
+    def _splits_before(self, row: int) -> Splits:
+        return self.made.metas[self.made.inputs[row][0]].chunks
 
     def _add(self, operand: Operand, inputs: tuple[int, ...], meta: TensorMeta) -> int:
         self.made.operands.append(operand)

@@ -134,6 +134,11 @@ def is_whole(part: Part, meta: TensorMeta) -> bool:
     return all(len(axis) == n for axis, n in zip(part, meta.shape, strict=True))
 
 
+def along(part: Part, axes: Sequence[int], meta: TensorMeta) -> Part:
+    """The part with lines along `axes` that are whole in a tensor."""
+    return tuple(range(n) if i in axes else axis for i, (axis, n) in enumerate(zip(part, meta.shape, strict=True)))
+
+
 def size(part: Part) -> int:
     """Number of elements."""
     return math.prod(map(len, part))

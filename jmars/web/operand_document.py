@@ -92,6 +92,7 @@ _MAPPED = (
     "which",
     "grid",
     "with_block_id",
+    "lines",
 )  # fields of a mapped function, beside its pickle, which is not sent
 KINDS: dict[str, type[Operand]] = {
     kind.__name__: kind

@@ -19,11 +19,11 @@ from tests.tensor import engine
 
 # classes that are computed whole: functions of the user, values that place or length decide, and what has no rule yet
 WHOLE = {
-    "BlockedCholesky", "Blockwise", "ChunkEdges", "ChunkSamples", "Cond", "Contraction", "CopyLines", "CutSlice",
-    "Deferred", "Delete", "Doubles", "Draws", "Dynamic", "FourierTransform", "FromArray", "FromSpawned",
-    "FunctionOutput", "HaloExchange", "Insert", "JoinLines", "Literal", "MapBlocks", "MaskAssignment", "MaskSelection",
+    "BlockedCholesky", "Blockwise", "ChunkEdges", "ChunkSamples", "Cond", "CopyLines", "CutSlice",
+    "Deferred", "Delete", "Doubles", "Draws", "Dynamic", "FromArray", "FromSpawned",
+    "FunctionOutput", "HaloExchange", "Insert", "JoinLines", "Literal", "MaskAssignment", "MaskSelection",
     "MergeParts", "OnChunks", "OrderValues", "Permutation", "Placeholder", "RandomSlice", "Range", "RangeCounts",
-    "RangeQuantiles", "Repeat", "Roll", "SampleSort", "SaveNpy", "Scan", "ScatterByTensor",
+    "RangeQuantiles", "Repeat", "SampleSort", "SaveNpy", "ScatterByTensor",
     "SelectedQuantiles", "SetPositions", "SetSlice", "SetSlices", "ShuffleJoin", "ShuffleSplit", "SlidingWindows",
     "Spawn", "Stored", "TakeByTensor", "TakeFew", "TensorParameterDraws", "ToBlocks", "UniqueElements", "UniqueField",
     "UniqueInverse", "UniqueSlices", "UniqueSlicesField", "While", "WriteLines", "_StandIn",
@@ -85,6 +85,11 @@ CASES = {
     "Concatenate": lambda x, y, k: mt.concatenate([x, y, x], k % 3),
     "Reduction": lambda x, y, k: [x.max(0), x.argmin(1), (x > 0).sum((0, 2)), x.min(2, keepdims=True)][k % 4],
     "Reshape": lambda x, y, k: x.reshape([(-1,), (len(x), -1), (1, -1, 1, x.shape[2]), (-1, *x.shape)][k % 4]),
+    "Roll": lambda x, y, k: mt.roll(x, (k, -1), (0, 2)),
+    "Scan": lambda x, y, k: mt.cumsum(x, k % 3),
+    "FourierTransform": lambda x, y, k: mt.fft.fft(x, axis=k % 3) if k % 2 else mt.fft.irfft(x + 0j, 7, axis=k % 3),
+    "MapBlocks": lambda x, y, k: mt.sort(x, axis=k % 3) if k % 2 else mt.median(x, axis=(0, k % 2 + 1)),
+    "Contraction": lambda x, y, k: mt.einsum(["ijk,ljk->il", "ijk,ijk->kji", "ijk,ijl->ikl"][k % 3], x, y),
     "Rechunk": lambda x, y, k: x.rechunk(tuple(1 + (k + i) % n for i, n in enumerate(x.shape))),
 }
 
@@ -119,7 +124,8 @@ def test_a_part_has_the_elements_of_the_whole(name, data):
         chunks = splits_of(kept, node.meta)
         found = new_data(how.operand.linked(tuple(parts)), tuple(map(sum, chunks)), node.dtype, chunks)
     assert found.chunks == splits_of(kept, node.meta)
-    assert one_by_one.fetch(found).tobytes() == one_by_one.fetch(node)[index].tobytes()
+    value, wanted = one_by_one.fetch(found), one_by_one.fetch(node)[index]
+    assert value.tobytes() == wanted.tobytes() or (name == "Contraction" and np.allclose(value, wanted, 1e-12, 1e-12))
 
 
 def values(tensors, monkeypatch, parts):
@@ -222,6 +228,8 @@ LARGE = [
     ((70, 2, 900), lambda x: x.mean(axis=0)[1, 214:216]),
     ((300000, 3), lambda x: x.var(axis=0)[1]),
     ((40, 60, 50), lambda x: x.sum(axis=(0, 2))[5:6]),
+    ((30, 90, 180), lambda x: mt.sqrt(x * x)[2:12, ::9].sum()),
+    ((400, 300), lambda x: (x + 1).rechunk((100, 300))[:90].mean(axis=0)),
     ((3, 200, 300), lambda x: (x * np.arange(600.0).reshape(3, 200, 1)[:1]).sum(axis=1)[1:, 5:7]),
 ]
 
@@ -248,6 +256,13 @@ READ = {
     "a sum": (lambda y, z: np.sqrt(y).mean(axis=0)[:10], 2000),
     "a sum of lines": (lambda y, z: y.sum(axis=1)[[5, 199]], 400),
     "sums and elements": (lambda y, z: (y - y.mean(axis=0))[:10, :10], 2000),
+    "products": (lambda y, z: (y @ z)[:10, :10], 4000),
+    "a product with itself": (lambda y, z: (y @ y.T)[:2, 100:], 200 * 102),
+    "cumulative": (lambda y, z: y.cumsum(axis=1)[:5, :10], 50),
+    "cumulative over chunks": (lambda y, z: y.astype(int).cumsum(axis=0)[:60, 3], 60),
+    "rolled": (lambda y, z: (y + np.roll(y, 1, axis=0))[:10, :10], 110),
+    "sorted": (lambda y, z: np.sort(y, axis=0)[:, 7], 200),
+    "transformed": (lambda y, z: np.fft.fft(y, axis=1)[3], 200),
     "an extreme": (lambda y, z: y.max(axis=0)[::50], 800),
     "two ends": (lambda y, z: y[:10, :10] + y[-10:, -10:], 200),
     "neighbours": (lambda y, z: np.diff(y, axis=0)[:10, :10], 110),
@@ -265,7 +280,7 @@ def test_what_is_read_is_what_is_needed(name, monkeypatch):
     wanted = function(read_by(Y, 50), read_by(Y, 50))
     (value,), read = values([wanted], monkeypatch, True)
     (before,), _ = values([wanted], monkeypatch, False)
-    assert value.tobytes() == before.tobytes()
+    assert value.tobytes() == before.tobytes() or ("product" in name and np.allclose(value, before, 1e-12))
     most = 20 * 20 if name == "scattered positions" else needed  # many runs are read with what lies between
     assert needed <= read <= 1.1 * most
 

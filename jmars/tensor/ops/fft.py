@@ -32,6 +32,7 @@ from jmars.tensor.ops.formula import Formula
 from jmars.tensor.ops.map_blocks import single_chunk_along
 from jmars.tensor.ops.shape import concatenate, normal_axis, roll
 from jmars.tensor.ops.ufuncs import astype
+from jmars.tensor.parts import Part, PartOf, along
 from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -206,6 +207,16 @@ class FourierTransform(Operand):
     def token(self) -> Hashable:
         """Identifies the operand by function and arguments."""
         return ("fft", self.function, self.n, self.axis, self.norm)
+
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
+        """Some of the lines."""
+        if len(kept[self.axis]) < output.shape[self.axis]:
+            return None
+        return PartOf(self, [(0, along(kept, [self.axis], inputs[0]))])
+
+    def hull(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> Part:
+        """The lines whole."""
+        return along(kept, [self.axis], output)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per chunk."""

@@ -23,7 +23,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from inspect import getattr_static
 from itertools import islice
@@ -55,6 +55,7 @@ from jmars.tensor.operand import (
 )
 from jmars.tensor.ops.chunks import add_by_class, chunk_classes, chunk_type, length_kind, rechunked
 from jmars.tensor.ops.formula import Formula, broadcast_shape
+from jmars.tensor.parts import Part, PartOf, along, splits_of
 from jmars.tensor.protocols import Ufunc, numpy_function, offers
 from jmars.tensor.splits import chunk_bytes, common_splits, refined
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -183,6 +184,7 @@ class MapBlocks(Operand):
     grid: Splits
     with_block_id: bool
     is_library: bool  # runs functions of NumPy and jmars only
+    lines: tuple[int, ...] = ()  # axes of lines that a function of ours computes one by one; none of a user's function
     name: ClassVar[str] = "map_blocks"
     reads_all: ClassVar[bool] = True
 
@@ -190,6 +192,17 @@ class MapBlocks(Operand):
     def label(self) -> str:
         """The function's name."""
         return self.function
+
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
+        """Some of the lines; blocks of a user's function stay whole."""
+        if not (self.lines and self.is_library) or any(len(kept[axis]) < output.shape[axis] for axis in self.lines):
+            return None
+        own = along(kept, self.lines, inputs[0])
+        return PartOf(replace(self, grid=splits_of(own, inputs[0])), [(0, own)])
+
+    def hull(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> Part:
+        """The lines whole."""
+        return along(kept, self.lines, output) if self.lines and self.is_library else super().hull(kept, inputs, output)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per grid position."""
@@ -499,6 +512,7 @@ def map_along(
     *,
     lengths: Mapping[int, int] | None = None,
     dtype: Any = None,
+    by_lines: bool = False,
     **kwargs: Any,
 ) -> Tensor:
     """Calls `function(block, **kwargs)` with blocks of `x` that span all of `axes`.
@@ -515,10 +529,15 @@ def map_along(
         New length by axis, for axes whose length the function changes.
     dtype
         dtype of the result; by default the function is called with one element to learn it.
+    by_lines
+        Whether the function computes each line along `axes` by itself, whatever the other lines are.
     """
     x = single_chunk_along(x, axes)
     chunks = tuple((lengths[i],) if lengths and i in lengths else cut for i, cut in enumerate(x.chunks))
-    return map_blocks(function, x, dtype=dtype, chunks=chunks, name=name, **kwargs)
+    result = map_blocks(function, x, dtype=dtype, chunks=chunks, name=name, **kwargs)
+    if by_lines and isinstance(result.data.op, MapBlocks):
+        object.__setattr__(result.data.op, "lines", tuple(axes))
+    return result
 
 
 @offers("method.to_gpu")

@@ -25,7 +25,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -44,6 +44,7 @@ from jmars.tensor.ops.arguments import assign_out
 from jmars.tensor.ops.chunks import add_by_class, chunk_classes, rechunked
 from jmars.tensor.ops.shape import Transpose, expand_dims, moveaxis
 from jmars.tensor.ops.ufuncs import astype, astype_unsafe
+from jmars.tensor.parts import Part, PartOf
 from jmars.tensor.splits import chunk_bytes, common_splits, fitted_splits, refined
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -213,6 +214,15 @@ class Contraction(Operand):
         """Identifies the operand by function, labels and tree."""
         how = self.function, self.labels, self.orders, self.which, self.result
         return ("contraction", *how, self.together, self.combine_size)
+
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf:
+        """Parts of the axes of the result, and whole summed axes. The last bits of products depend on the shapes."""
+        own = dict(zip(self.result, kept, strict=True))
+        reads = [
+            (i, tuple(own.get(label, range(n)) if n > 1 else range(n) for label, n in zip(labels, inputs[i].shape)))
+            for i, labels in zip(self.which, self.labels, strict=True)
+        ]
+        return PartOf(replace(self, which=tuple(range(len(reads)))), reads)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds operands that sum `together` products each, then a tree of sums."""

@@ -567,7 +567,7 @@ def _most(reads: tuple[_Read, ...]) -> int:
 def read_part(out: Array, inputs: Sequence[Array], params: tuple[str, bytes], arg: Any) -> None:
     """Calls the function for the boxes of a part, and copies the taken elements to the chunk."""
     name, blob = params
-    for box in itertools.product(*arg):
+    for box in itertools.product(*([_Read(*one) for one in axis] for axis in arg)):  # plain tuples travel
         wanted = ChunkType(tuple(len(range(*one.read)) for one in box), out.dtype)
         value = _checked(name, unpickled(blob)(tuple(slice(*one.read) for one in box)), wanted, box)
         for axis, one in enumerate(box):

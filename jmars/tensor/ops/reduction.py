@@ -33,7 +33,7 @@ from jmars.tensor.ops.constants import full
 from jmars.tensor.ops.formula import Formula
 from jmars.tensor.ops.shape import broadcast_to, concatenate, names_no_axis, normal_axis, ravel, slice_axis
 from jmars.tensor.ops.ufuncs import astype, astype_unsafe, native, ufunc
-from jmars.tensor.parts import Part, PartOf, touched
+from jmars.tensor.parts import Part, PartOf, touched, whole
 from jmars.tensor.protocols import FUNCTIONS, call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -603,6 +603,30 @@ class Scan(Operand):
     def token(self) -> Hashable:
         """Identifies the operand by function and axis."""
         return ("scan", self.function, self.ufunc, self.axis)
+
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
+        """The beginning of lines; not of some lines, where the last bits of the totals before depend on the others."""
+        axis, (meta,) = self.axis, inputs
+        own = kept[axis]
+        is_first = isinstance(own, range) and own == range(len(own))
+        return PartOf(self, [(0, kept)]) if is_first and self._is_alike(kept, meta, output) else None
+
+    def hull(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> Part:
+        """The beginning of the lines, or of all lines."""
+        axis, (meta,) = self.axis, inputs
+        first = (*kept[:axis], range(int(kept[axis][-1]) + 1), *kept[axis + 1 :])
+        return (
+            first
+            if self._is_alike(first, meta, output)
+            else (*whole(meta)[:axis], first[axis], *whole(meta)[axis + 1 :])
+        )
+
+    def _is_alike(self, kept: Part, meta: TensorMeta, output: TensorMeta) -> bool:
+        """Whether a part has the bits of the whole: no total of floats is computed, or every total is of all lines."""
+        if output.dtype.kind not in "fc":
+            return True
+        others = all(len(one) == n for i, (one, n) in enumerate(zip(kept, meta.shape)) if i != self.axis)
+        return others or len(kept[self.axis]) <= meta.chunks[self.axis][0]
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds a scan per chunk, and a running total per chunk except the last."""

@@ -39,7 +39,7 @@ from jmars.tensor.ops.arguments import share, step, view, write_out
 from jmars.tensor.ops.chunks import add_by_class, assemble_with_slivers, chunk_classes, overlaps, rechunk, rechunked
 from jmars.tensor.ops.indexing import Slice, slice_tensor
 from jmars.tensor.ops.ufuncs import astype, cast_and_broadcast
-from jmars.tensor.parts import Part, PartOf, reshaped, size, splits_of, within
+from jmars.tensor.parts import Axis, Part, PartOf, positions, reshaped, size, splits_of, tidy, within
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import (
     ChunkSize,
@@ -903,11 +903,22 @@ class Roll(Operand):
         """Identifies the operand by its shifts."""
         return ("roll", self.by)
 
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf:
+        """The positions before the shift, in ascending order, and the shift of the part."""
+        own: list[Axis] = []
+        by: list[int] = []
+        for axis, shift, n in zip(kept, self.by, output.shape, strict=True):
+            front, back = within(axis, 0, shift), within(axis, shift, n)  # of the last elements, and of the first
+            moved = [positions(back), positions(front) + (n - shift)]
+            own.append(tidy(np.concatenate(moved)) if shift else axis)
+            by.append(len(front) if len(back) else 0)
+        return PartOf(replace(self, by=tuple(by)), [(0, tuple(own))])
+
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per chunk, and one for each sliver; none where the shift moves whole chunks."""
         (x,) = inputs
         axes = [
-            overlaps(cut * 2, (sum(cut) - n, *cut))[1:] if n else overlaps(cut, cut)
-            for cut, n in zip(x.splits, self.by)
+            overlaps(cut * 2, (sum(cut) - n, *after))[1:] if n else overlaps(cut, after)
+            for cut, n, after in zip(x.splits, self.by, output.chunks)
         ]
         return assemble_with_slivers(self.name, builder, x, axes, output)

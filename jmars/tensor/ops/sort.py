@@ -64,7 +64,7 @@ def map_lines(name: str, function: Callable[..., Any], a: Any, axis: int | None,
     axis = normal_axis(axis, x.ndim)
     check_options(function, None if 0 in x.data.shape else x.data.shape[axis], kwargs)
     dtype = np.dtype(np.intp) if name.startswith("arg") else x.dtype
-    return map_along(name, function, x, [axis], dtype=dtype, axis=axis, **kwargs)
+    return map_along(name, function, x, [axis], dtype=dtype, by_lines=True, axis=axis, **kwargs)
 
 
 def check_options(function: Callable[..., Any], length: Any, options: dict[str, Any]) -> None:

@@ -93,7 +93,7 @@ def _reduce_in_one_chunk(theirs: np.ufunc, x: Tensor, axes: tuple[int, ...], kee
         return apply_initial(theirs.__name__, x, initial)
     (axis,) = axes
     more = {"initial": initial} if is_given(initial) else {}
-    options = {"theirs": theirs, "axis": axis, "more": more, "raises": _raising()}
+    options: dict[str, Any] = {"theirs": theirs, "axis": axis, "more": more, "raises": _raising()}
     value = map_along(theirs.__name__, _reduce_block, x, [axis], lengths={axis: 1}, dtype=x.dtype, **options)
     return value if keepdims else squeeze(value, axis)
 
@@ -164,7 +164,13 @@ def reduceat(theirs: np.ufunc, array: Any, indices: Any, axis: int = 0, dtype: A
         raise IndexError(f"index {wrong[:1]} out-of-bounds in {theirs.__name__}.reduceat [0, {x.shape[axis]})")
     with np.errstate(all="ignore"):
         kind = theirs.reduceat(np.ones(2, x.dtype), [0], dtype=dtype).dtype
-    options = {"theirs": theirs, "at": at.astype(np.intp), "axis": axis, "kind": kind, "raises": _raising()}
+    options: dict[str, Any] = {
+        "theirs": theirs,
+        "at": at.astype(np.intp),
+        "axis": axis,
+        "kind": kind,
+        "raises": _raising(),
+    }
     if len(x.chunks[axis]) > 1 and len(at) and (np.diff(at) > 0).all():
         return assign_out(_reduceat_by_chunks(x, axis, options), out, theirs.__name__)
     result = map_along(

@@ -249,6 +249,23 @@ def test_images_are_one_array(cluster, tmp_path):
         mt.from_images(str(tmp_path / "*.gif"))
 
 
+def test_parts_of_files_are_read(cluster, tmp_path):
+    pytest.importorskip("zarr"), pytest.importorskip("h5py")
+    mt.to_zarr(mt.asarray(VALUES, chunk_size=(5, 6)), tmp_path / "z")
+    mt.to_hdf5(VALUES, tmp_path / "h", "d")
+    np.save(tmp_path / "n.npy", VALUES)
+    many = np.arange(0, 23, 2)[[0, 3, 1, 8, 8, 10]]
+    for x in (
+        mt.from_zarr(tmp_path / "z"),
+        mt.from_hdf5(tmp_path / "h", "d"),
+        mt.load(tmp_path / "n.npy", chunk_size=7),
+    ):
+        for index in (np.s_[3:5, 2], np.s_[::4, ::-3], np.s_[many, 1:], np.s_[-1]):
+            np.testing.assert_array_equal((x * 2)[index], (VALUES * 2)[index])
+        np.testing.assert_array_equal(x[many][:, [1, 16]].T, VALUES[many][:, [1, 16]].T)
+        assert float(x.mean(axis=0)[4]) == float(x.mean(axis=0).fetch()[4])
+
+
 @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # of a library that rasterio stands on
 def test_rasters_are_read_by_their_blocks(cluster, tmp_path):
     rasterio = pytest.importorskip("rasterio")
