@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,6 +84,42 @@ def places_of(wanted: Axis, kept: Axis) -> Axis:
         return tidy((wanted - kept.start) // kept.step)
     first, step = (wanted.start - kept.start) // kept.step, max(1, wanted.step // kept.step)
     return range(first, first + step * (len(wanted) - 1) + 1, step)
+
+
+def before_slice(part: Part, index: Sequence[Any], shape: Sequence[int]) -> tuple[Part, tuple[Any, ...]]:
+    """The part of an array of `shape` behind a part of its slice, and the index that is still to be applied to it.
+
+    An entry of an index is a number, (start, stop, step), or None for a new axis.
+
+    Examples
+    --------
+    >>> before_slice((range(2),), ((None, None, -1), 3), (9, 9))
+    ((range(7, 9), range(3, 4)), ((None, None, -1), 0))
+    """
+    own: list[Axis] = []
+    rest: list[Any] = []
+    axes, lengths = iter(part), iter(shape)
+    for entry in index:
+        if entry is None:
+            next(axes)
+            rest.append(None)
+        elif isinstance(entry, int):
+            own.append(range(entry, entry + 1))
+            next(lengths)
+            rest.append(0)
+        else:
+            taken, places = range(next(lengths))[slice(*entry)], next(axes)
+            backwards = taken.step < 0
+            own.append(pick(taken[::-1], _from_end(places, len(taken))) if backwards else pick(taken, places))
+            rest.append((None, None, -1 if backwards and len(places) > 1 else None))
+    return tuple(own), tuple(rest)
+
+
+def _from_end(places: Axis, n: int) -> Axis:
+    """Places along an axis of length `n` as places of the axis turned round."""
+    if isinstance(places, range):
+        return tidy(range(n - 1 - places[-1], n - places[0], places.step))
+    return n - 1 - places[::-1]
 
 
 def within(axis: Axis, low: int, high: int) -> Axis:

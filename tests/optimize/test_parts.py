@@ -19,6 +19,7 @@ from tests.tensor import engine
 
 # classes that are computed whole: functions of the user, values that place or length decide, and what has no rule yet
 WHOLE = {
+    "MaskPositions", "RowAssignment", "SelectedPartition", "WriteInOrder",
     "BlockedCholesky", "Blockwise", "ChunkEdges", "ChunkSamples", "Cond", "CopyLines", "CutSlice",
     "Deferred", "Delete", "Doubles", "Draws", "Dynamic", "FromArray", "FromSpawned",
     "FunctionOutput", "HaloExchange", "Insert", "JoinLines", "Literal", "MaskAssignment", "MaskSelection",

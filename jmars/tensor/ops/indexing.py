@@ -39,7 +39,7 @@ from jmars.tensor.ops.chunks import (
     part_step,
     rechunked,
 )
-from jmars.tensor.parts import Axis, Part, PartOf, pick, positions, splits_of, tidy
+from jmars.tensor.parts import Part, PartOf, before_slice, positions, splits_of, tidy
 from jmars.tensor.small_parts import constant_of
 from jmars.tensor.splits import chunk_bytes, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -160,25 +160,9 @@ class Slice(Operand):
 
     def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf:
         """The positions of the input, in ascending order; numbers, new axes and the order stay to be applied."""
-        (meta,) = inputs
-        own: list[Axis] = []
-        index: list[Any] = []
-        axes, lengths = iter(kept), iter(meta.shape)
-        for entry in self.index:
-            if entry is None:
-                next(axes)
-                index.append(None)
-            elif isinstance(entry, int):
-                own.append(range(entry, entry + 1))
-                next(lengths)
-                index.append(0)
-            else:
-                taken, places = range(next(lengths))[slice(*entry)], next(axes)
-                backwards = taken.step < 0 and len(places) > 1
-                own.append(pick(taken, places) if taken.step > 0 else pick(taken[::-1], _from_end(places, len(taken))))
-                index.append((None, None, -1 if backwards else None))
+        own, index = before_slice(kept, self.index, inputs[0].shape)
         vanishes = all(entry == (None, None, None) for entry in index)
-        return PartOf(None if vanishes else replace(self, index=tuple(index)), [(0, tuple(own))])
+        return PartOf(None if vanishes else replace(self, index=index), [(0, own)])
 
     def entries(self) -> tuple[Any, ...]:
         """The index as NumPy takes it."""
@@ -218,16 +202,6 @@ class Slice(Operand):
         result = ids.reshape(-1).copy()
         result[flat] = made
         return result.reshape(output.grid)
-
-
-def _from_end(places: Axis, n: int) -> Axis:
-    """Places along an axis of length `n` as places of the axis turned round."""
-    last = n - 1
-    return (
-        tidy(range(last - places[-1], last - places[0] + 1, places.step))
-        if isinstance(places, range)
-        else (last - places[::-1])
-    )
 
 
 @dataclass(frozen=True, eq=False)
