@@ -20,10 +20,10 @@ class MadeMethods:
     def mean(self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Tensor:
         """Mean along axes."""
 
-    def var(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *, where: Any = True, mean: Any = None, correction: Any = ...) -> Tensor:
+    def var(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *, where: Any = True, mean: Any = None) -> Tensor:
         """Variance along axes, over n - ddof."""
 
-    def std(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *, where: Any = True, mean: Any = None, correction: Any = ...) -> Tensor:
+    def std(self, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *, where: Any = True, mean: Any = None) -> Tensor:
         """Standard deviation along axes, over n - ddof."""
 
     def min(self, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = ..., where: Any = True) -> Tensor:
@@ -52,9 +52,6 @@ class MadeMethods:
 
     def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Tensor:
         """Sum along a diagonal."""
-
-    def swapaxes(self, axis1: int, axis2: int) -> Tensor:
-        """Swap two axes."""
 
     def ravel(self, order: str = 'C') -> Tensor:
         """Flatten to a single axis."""

@@ -50,7 +50,6 @@ argmax: Position of the largest element.
 cumsum: Cumulative sums.
 cumprod: Cumulative products.
 trace: Sum along a diagonal.
-swapaxes: Swap two axes.
 ravel: Flatten to a single axis.
 squeeze: Remove axes of length 1.
 diagonal: Elements of a diagonal of two axes.
@@ -65,6 +64,8 @@ searchsorted: Positions at which to insert values into this sorted tensor.
 
 def _made(name: str, does: str) -> Callable[..., Any]:
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if "correction" in kwargs:  # of NumPy's functions alone
+            raise TypeError(f"_{name}() got an unexpected keyword argument 'correction'")
         return FUNCTIONS[name](self, *args, **kwargs)
 
     method.__name__, method.__qualname__, method.__doc__ = name, f"MadeMethods.{name}", does
@@ -207,6 +208,10 @@ class TensorMethods(MadeMethods, Aliases, MemoryAttributes, Planned):
     @flat.setter
     def flat(self, value: Any) -> None:
         call("method.set_flat", self, value)
+
+    def swapaxes(self, axis1: int, axis2: int, /) -> Tensor:
+        """Swap two axes."""
+        return call("swapaxes", self, axis1, axis2)
 
     def choose(self, *choices: Any, out: Any = None, mode: str = "raise", **kwargs: Any) -> Any:
         """Choose elements among several arrays; this tensor holds the arrays' numbers."""
