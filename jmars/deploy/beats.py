@@ -1,4 +1,4 @@
-"""Beats: a process beside a host's control process tells the head that the host lives.
+"""Beats: the janitor of a host tells the head that the host's control process lives.
 
 The janitor beats from a thread over a connection of its own, so a control process that is busy is not taken for dead;
 one that is stopped is named, and one that has ended is known at once.

@@ -1,4 +1,4 @@
-"""Loads inputs into memory, evicts chunks for outputs, and serves the allocation queue.
+"""Loads inputs into memory, decides when chunks leave memory, and serves the allocation queue.
 
 Requests that do not fit at once stand in a queue: an operand with inputs and output, a chunk that a client
 uploads, chunks that a client fetches. Operands are sorted by rank, clients by arrival. Only the head of the queue takes
