@@ -94,7 +94,33 @@ def _takes_many(memory: Any, entries: Any) -> bool:
         taken = math.prod(np.broadcast_shapes(*shapes))
     except ValueError:  # of masks, or NumPy's error
         taken = max(map(math.prod, shapes))
-    return bool(taken * memory.nbytes // min(memory.shape) > SmallValues.largest())
+    if taken * memory.nbytes // min(memory.shape) <= SmallValues.largest():
+        return False
+    return _taken_elements(memory.shape, entries) * memory.itemsize > SmallValues.largest()
+
+
+def _taken_elements(shape: tuple[int, ...], entries: Any) -> int:
+    """Elements that an index with arrays takes; 0 for an index that NumPy refuses."""
+    arrays = [np.asarray(one) if one.__class__ in (list, np.ndarray) else one for one in entries]
+    lengths = [
+        one.ndim
+        if isinstance(one, np.ndarray) and one.dtype == bool
+        else one is not None and one is not ... and not isinstance(one, bool | np.bool)
+        for one in arrays
+    ]
+    kept, axis, taken = 1, 0, []
+    for one, length in zip(arrays, lengths, strict=True):
+        if one is ...:
+            length = max(0, len(shape) - sum(lengths))
+        if one is ... or isinstance(one, slice):
+            kept *= math.prod(shape[axis : axis + length])
+        elif isinstance(one, np.ndarray):
+            taken.append((np.count_nonzero(one),) if one.dtype == bool else one.shape)
+        axis += length
+    try:
+        return math.prod(np.broadcast_shapes(*taken)) * kept * math.prod(shape[axis:])
+    except ValueError:
+        return 0
 
 
 def small_part(x: Tensor, index: Any) -> Any:

@@ -17,7 +17,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.tensor.buffers import SmallValues
 from jmars.tensor.numpy_modules import as_values
-from jmars.tensor.small_parts import rows
+from jmars.tensor.small_parts import _taken_elements, rows
 from jmars.tensor.small_values import _MOST, SMALL, small_values
 
 PROGRAMS = {  # each leaves its values in `r`; F, U, G, R and L are arrays of the user
@@ -521,6 +521,34 @@ def test_positions_that_take_much_make_a_node(engine):
         x, many = mt.ones((3, 50_000)), np.zeros(500, int)
         assert x[many]._place._memory is None and x[many[:4]]._place._memory is not None
         assert x[[0, 1], [2, 3]].tolist() == [1, 1]
+
+
+def test_positions_of_arrays_of_several_axes_make_no_node(engine):
+    with small_values():
+        x = mt.ones((2000, 2))
+        rows = x[:, 0] > 0
+        for part in (x[rows], x[x > 0], x.T[:, rows], x[mt.flatnonzero(rows)], x[rows, None, :]):
+            assert part._place._memory is not None
+
+
+MASK = np.arange(12).reshape(3, 4) % 5 == 1
+TAKEN = [
+    (MASK,),
+    (MASK[:, 0],),
+    (slice(None), MASK[0]),
+    ([0, 2, 1, 1], ..., [1, 0, 0, 1]),
+    (MASK, None),
+    (np.array([[0, 1]]), slice(1, 3), 1),
+    (True, [1, 2]),
+    (slice(None), slice(None), np.array([1, 0, 1])),
+    (1, [0, 1], None, [1]),
+]
+
+
+@pytest.mark.parametrize("index", TAKEN)
+def test_the_elements_that_an_index_takes_are_foreseen(index):
+    x = np.zeros((3, 4, 2))
+    assert x[index].size <= _taken_elements(x.shape, index) <= x[index].size * 2
 
 
 def test_arrays_that_are_no_tensors_stay_writeable_and_apart(engine):
