@@ -259,6 +259,10 @@ class TensorMethods(MadeMethods, Aliases, MemoryAttributes, Planned):
         value = self.ravel(order) if order in ("A", "F") else self
         return np.asarray(value.fetch(), self.dtype if self._place.is_array else None).tobytes()
 
+    def __bytes__(self: Any) -> bytes:
+        """Return the bytes of the elements in C order; of a number without axes, that many zeros, as NumPy does."""
+        return bytes(operator.index(self.fetch())) if not self.ndim and self.dtype.kind in "iu" else self.tobytes()
+
     def dumps(self) -> bytes:
         """Compute the tensor and return the pickle of its value."""
         return pickle.dumps(self)

@@ -96,7 +96,7 @@ def _takes_many(memory: Any, entries: Any) -> bool:
         taken = max(map(math.prod, shapes))
     if taken * memory.nbytes // min(memory.shape) <= SmallValues.largest():
         return False
-    return _taken_elements(memory.shape, entries) * memory.itemsize > SmallValues.largest()
+    return bool(_taken_elements(memory.shape, entries) * memory.itemsize > SmallValues.largest())
 
 
 def _taken_elements(shape: tuple[int, ...], entries: Any) -> int:

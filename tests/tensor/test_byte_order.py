@@ -123,6 +123,13 @@ def test_fields_of_records_keep_their_byte_order() -> None:
     np.testing.assert_array_equal(x.fetch(), records)
 
 
+@pytest.mark.parametrize(
+    "array", [np.arange(6), np.arange(6.0).reshape(2, 3).T, np.array(3), np.array(2.5), VALUES[">i4"]]
+)
+def test_bytes_of_a_tensor_are_those_of_the_array(array: np.ndarray) -> None:
+    assert bytes(mt.array(array)) == bytes(array)
+
+
 def test_bytes_of_an_array_are_those_of_its_order(tmp_path: Path) -> None:
     array = VALUES[">i4"]
     x = mt.array(array, chunk_size=2)
