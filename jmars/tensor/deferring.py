@@ -57,7 +57,7 @@ _LENGTHS = (1009, 1013, 0, 1, 2, 3)  # of stand-ins: the first two must work, at
 
 def call_or_defer(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call `function(*args, **kwargs)` now, defer the call to a later stage, or compute the arguments and call."""
-    tensors = list(_tensors((args, kwargs)))
+    tensors = [one for one in _tensors((args, kwargs)) if one._place.memory is None]  # arrays in memory need no node
     unknown = [one for one in tensors if one.data.has_unknown_lengths and not one.data.resolve_lengths()]
     if name != "map_blocks":  # map_blocks calls its function for empty blocks, too
         _leave_out_empty(tensors)

@@ -427,6 +427,11 @@ def constant_of(node: TensorData) -> Any:
 
 def repeated(first: Warning, function: Any, *args: Any, **kwargs: Any) -> Any:
     """Call a function of NumPy again that ended by a warning, and warn at the user's line; returns the result."""
+    if isinstance(first, np.exceptions.ComplexWarning):  # comes before the first element is written
+        warn_user(str(first), type(first))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", np.exceptions.ComplexWarning)
+            return function(*args, **kwargs)
     kinds: list[str] = []
     told = {kind: "call" for kind, how in np.geterr().items() if how == "warn"}
     try:

@@ -618,7 +618,7 @@ STAYING = {  # functions of those modules that do not travel
         "indexing": "_known_part",
         "quantiles": "_by_sorting _quantile_block candidate_ranges count_ranges expected_nbytes find_quantiles "
         "interpolate_pairs quantiles reduced_axes_last sample weighted_quantiles",
-        "reduction": "apply_initial apply_where divide_by_count element_count is_mask moment warn_where",
+        "reduction": "apply_initial apply_where divide_by_count element_count is_exact is_mask moment warn_where",
         "setitem": "_set_positions is_exchanged match_ndim ravelled scatter set_by_arrays",
         "shape": "roll",
         "sort": "_topk_of_chunks largest_elements topk",

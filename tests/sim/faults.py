@@ -104,9 +104,11 @@ class Faults:
             echoes=on(0.5, 0.2),
             late=on(0.3, 0.02),
         )
-        if random.random() < 0.3:
-            faults.apart, faults.scheduler_deaths = 1, random.choice((0, 1, 1, 3))
-            faults.wire_errs = random.choice((0.0, 0.02, 0.2))
+        own = Random()  # so that what is drawn after these stays the same
+        own.setstate(random.getstate())
+        if own.random() < 0.3:
+            faults.apart, faults.scheduler_deaths = 1, own.choice((0, 1, 1, 3))
+            faults.wire_errs = own.choice((0.0, 0.02, 0.2))
         return faults
 
     def __str__(self) -> str:

@@ -208,6 +208,18 @@ def test_programs_with_small_values_give_what_numpy_gives(limit, starts, stateme
             assert np.shares_memory(one, second) == np.shares_memory(other, fourth)
 
 
+def test_a_write_whose_warning_is_an_error_writes_nothing():
+    set_engine(OneByOne())
+    with small_values():
+        c = mt.asarray(np.arange(3) + 1j)
+        with pytest.raises(np.exceptions.ComplexWarning):  # pytest makes warnings errors
+            c.real[...] = c + 1
+        assert c.tolist() == [1j, 1 + 1j, 2 + 1j]
+        with pytest.warns(np.exceptions.ComplexWarning):
+            c.real[...] = c + 1
+        assert c.tolist() == [1 + 1j, 2 + 1j, 3 + 1j]
+
+
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("engine", [OneByOne, KnowsElements])
 @given(st.sampled_from(STARTS), st.lists(STATEMENTS, min_size=30, max_size=30), st.integers(1, 5))

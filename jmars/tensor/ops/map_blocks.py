@@ -165,6 +165,8 @@ def runs_library(*parts: Any) -> bool:
         if isinstance(one, Mapping | tuple | list):
             if not runs_library(*(one.values() if isinstance(one, Mapping) else one)):
                 return False
+        elif isinstance(one, bytes):  # may be a function's pickle
+            return False
         elif callable(one):
             module = getattr(one, "__module__", None) or ""
             name = str(getattr(one, "__qualname__", None) or getattr(one, "__name__", ""))  # of ufuncs before NumPy 2.3
