@@ -12,6 +12,7 @@ import math
 import operator
 import pickle
 import threading
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _SAME: Any = object()  # default of `view`, where None is a dtype
-_numpy = threading.local()  # `asks`: id of the tensor that NumPy is about to convert
+_numpy = threading.local()  # `asks`: weak reference to the tensor that NumPy is about to convert
 _VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # each version includes those before
 
 
@@ -354,8 +355,8 @@ class TensorMethods(MadeMethods, Aliases, MemoryAttributes, Planned):
 
         The memory is read-only.
         """
-        if getattr(_numpy, "asks", None) == id(self):
-            _numpy.asks = None
+        asks, _numpy.asks = getattr(_numpy, "asks", None), None
+        if asks is not None and asks() is self:
             raise AttributeError("NumPy converts a tensor by __array__")
         self.execute()  # once for the description, and for the bytes that are read next
         value = np.ascontiguousarray(self).reshape(self.shape)
@@ -387,7 +388,7 @@ class TensorMethods(MadeMethods, Aliases, MemoryAttributes, Planned):
 
         def __getattr__(self, name: str) -> Any:
             if name == "__array_struct__":  # NumPy asks for this, and then for `__array_interface__`
-                _numpy.asks = id(self)
+                _numpy.asks = weakref.ref(self)
             if not name.startswith("__") and hasattr(np.ndarray, name):
                 raise MissingNameError(f"ndarray.{name} is not in jmars yet; call it on the value, x.fetch().{name}")
             if not name.startswith("_") and not self._place.is_array and hasattr(self.dtype.type, name):

@@ -63,6 +63,7 @@ def test_lanes_stand_by_host_and_a_host_lost_while_one_looks_is_told(lab, lab_pa
         first, second = sorted(pids)
         rows = [first, "worker-0", "worker-1", second, "worker-0", "worker-1"]
         assert _names(notebook, ".jm-workers tbody th") == rows
+        view.locator(".jm-lanes text").first.wait_for()  # the first operand has begun
         assert [text for text in _names(notebook, ".jm-lanes text") if not text[0].isdigit()] == rows
         notebook.screenshot(f"hosts-{theme}-workers")
         os.kill(pids[second], signal.SIGKILL)

@@ -33,6 +33,14 @@ def test_an_image_is_made_of_a_tensor():
         assert (found.size, found.mode, found.tobytes()) == (expected.size, expected.mode, expected.tobytes())
 
 
+def test_a_question_about_a_tensor_that_is_gone_concerns_no_other():
+    gone = mt.ones(3)
+    assert not hasattr(gone, "__array_struct__")
+    del gone
+    for other in [mt.ones(3) for _ in range(100)]:  # one has the address of the first
+        assert other.__array_interface__["shape"] == (3,)
+
+
 def test_a_large_tensor_is_told():
     with config.using(array_warning=100), pytest.warns(UserWarning, match="takes a tensor of shape"):
         mt.ones(100).__array_interface__
