@@ -16,26 +16,24 @@ engine_clusters.py  clusters on Dask and Ray (Cluster.dask, Cluster.ray)
 host_clusters.py   clusters of several hosts (Cluster.hosts)
 cluster.py      a cluster of workers (Cluster), and the default cluster
 session.py      runs tensors on the default cluster (Session, execute)
-tasks/          graphs of tasks from a file
 xarray_manager.py   xarray data sets on tensors; loaded by xarray (JmarsManager)
 dask_graphs.py  graphs of Dask's collections (dask_scheduler)
-task_api.py     jobs as Mars shows tasks (TaskAPI)
-web_task_api.py   TaskAPI over HTTP (WebTaskAPI); loaded on first use
 serving.py      a gateway as a child process (WebGateway)
 plans/          predicts the cost of a run before it begins (PlannedRun)
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from jmars.client.cluster import Cluster, connect, default_cluster
 from jmars.client.dask_graphs import dask_scheduler
 from jmars.client.job import Job
 from jmars.client.session import DefaultEngine, Session, execute, new_session, plan_of
-from jmars.client.task_api import TaskAPI
 from jmars.tensor.engine import current_engine, set_engine
 
 if TYPE_CHECKING:
-    from jmars.client.web_task_api import WebTaskAPI
+    from jmars.annex.task_api import TaskAPI
+    from jmars.annex.web_task_api import WebTaskAPI
 
 __all__ = [
     "Cluster",
@@ -56,9 +54,14 @@ if current_engine() is None:  # processes of a cluster have their own
     set_engine(DefaultEngine())
 
 
-def __getattr__(name: str) -> Any:
-    if name == "WebTaskAPI":  # 10 ms, which only who uses it waits for
-        from jmars.client.web_task_api import WebTaskAPI
+_ANNEX = {"TaskAPI": "task_api", "WebTaskAPI": "web_task_api"}  # loaded on first use
 
-        return WebTaskAPI
+
+def __getattr__(name: str) -> Any:
+    if name in _ANNEX:
+        return getattr(import_module(f"jmars.annex.{_ANNEX[name]}"), name)
     raise AttributeError(f"module 'jmars.client' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

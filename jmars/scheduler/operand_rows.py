@@ -28,7 +28,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from jmars.flow.counters import Counters
+from jmars.flow import Counters
 from jmars.model.status import OperandState as S
 from jmars.scheduler.lifecycle import Command, Happened, Move, step, taken_in
 

@@ -19,7 +19,7 @@ FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 STARTS_CLUSTER = {
     module.name for module in modules() if re.search(r">>> with jmars\.(Cluster|new_session)\(", module.text)
 }
-NEEDS_CLUSTER = ("jmars", "jmars.tensor", "jmars.client", "jmars.deploy")
+NEEDS_CLUSTER = ("jmars", "jmars.tensor", "jmars.client", "jmars.deploy", "jmars.annex")
 
 PROGRAM = """
 import doctest, importlib, sys

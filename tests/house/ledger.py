@@ -39,7 +39,7 @@ TABLE = """
             kernels/* native/*
   2600  optimize
             optimize/*
-  3150  planner portfolio, drift, replan
+  2550  planner portfolio, drift, replan
             plan/improve.py plan/partition.py plan/initial.py plan/best_plan.py
             plan/c_planners.py plan/revision.py plan/choice.py
   3800  plan core: order, costs, simulation
@@ -75,14 +75,12 @@ TABLE = """
             engines/* deploy/engine_head.py client/engine_clusters.py
   8650  host: memory, dispatch, processes
             memory/* dispatch/* processes/* worker/* storage/*
-  4650  REST gateway and client
-            web/* client/web_task_api.py client/serving.py client/session.py
-   550  task files
-            client/tasks.py
-   250  Mars's task API
-            client/task_api.py
-  2800  flow engine as a public package
-            flow/*
+  4250  REST gateway and client
+            web/* client/serving.py client/session.py
+   600  dependency counting
+            flow.py
+  3950  annex: what only the five documents ask for
+            annex/*
   1150  notebook: side bar server
             notebook/server/*
   3650  notebook: cell and magic

@@ -18,7 +18,8 @@ from tests.house.source import Module, modules
 ENTRY_MODULES = {
     "jmars": "import jmars",
     "jmars.__main__": "python -m jmars",
-    "jmars.flow": "public sub-package, docs/reference/flow.md",
+    "jmars.annex.flow": "public as jmars.flow, docs/reference/flow.md",
+    "jmars.flow": "public module, docs/reference/flow.md",
     "jmars.plan": "public sub-package, docs/reference/planners.md",
     "jmars.notebook.magic": "%load_ext jmars",
     "jmars.notebook.server": "JupyterLab's server extension",

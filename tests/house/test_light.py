@@ -84,7 +84,7 @@ SEVERAL_HOSTS = re.compile(
     r"jmars\.(transport|actors\.(tls|lasting|delivery)|engines(\.|$)"
     r"|scheduler\.(hosts|host_|membership|elastic)"
     r"|deploy\.(hosts_|host_facts|roster|member|ca$|tickets|beats|common_bits|launch|inside|batch|elastic)"
-    r"|plan\.(best_plan|improve|partition)|worker\.chunk_exchange)"
+    r"|plan\.(best_plan|improve|partition)|worker\.chunk_exchange|annex)"
 )
 GPUS = re.compile(r"jmars\.(devices\.(?!find$)|kernels\.cuda|plan\.devices)")
 LIBRARIES = {"asyncssh", "cryptography", "ucp", "ucxx"} | COMPUTE
@@ -112,7 +112,7 @@ def test_a_cluster_of_one_host_loads_no_hosts_engines_or_gpus() -> None:
         assert not extra + [name for name in loaded if name.split(".")[0] in LIBRARIES]
 
 
-@pytest.mark.parametrize("package", ["jmars", "jmars.flow", "jmars.plan", "jmars.tensor"])
+@pytest.mark.parametrize("package", ["jmars", "jmars.client", "jmars.flow", "jmars.plan", "jmars.tensor"])
 def test_names_imported_on_first_use_are_listed_by_dir(package: str) -> None:
     """Completion and the pages of the reference ask `dir`."""
     module = import_module(package)

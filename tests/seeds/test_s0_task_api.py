@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.client import Cluster, TaskAPI, task_api
-from jmars.client.task_api import TaskResult, TaskStatus
+from jmars.annex import task_api
+from jmars.annex.task_api import TaskResult, TaskStatus
+from jmars.client import Cluster, TaskAPI
 from jmars.errors import ClusterError, JobCancelledError, SettingError, UnknownTaskError
 from jmars.remote import spawn
 

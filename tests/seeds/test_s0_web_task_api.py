@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.client import Cluster, WebTaskAPI, web_task_api
-from jmars.client.task_api import TaskResult, TaskStatus
+from jmars.annex import web_task_api
+from jmars.annex.task_api import TaskResult, TaskStatus
+from jmars.client import Cluster, WebTaskAPI
 from jmars.errors import (
     AuthenticationError,
     ClusterLostError,

@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
+from jmars.annex.flow.blueprint import Edge, Structure
+from jmars.annex.flow.instance import Activation
 from jmars.flow import GraphBuilder, ThreadPoolExecutor
-from jmars.flow.build_time.blueprint import Edge, Structure
-from jmars.flow.run_time.instance import Activation
 from tests.flow.graphs import Calls
 
 

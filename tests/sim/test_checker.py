@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jmars.flow.counters import Counters
+from jmars.flow import Counters
 from jmars.model.messages import Finished, JobClosed, Report, Started
 from jmars.model.status import OperandState as S
 from jmars.scheduler.operand_rows import OperandActor

@@ -52,13 +52,13 @@ FAULTS = (
         "a vertex loses its last successor",
     ),
     Fault(
-        "jmars/flow/*.py",
+        "jmars/flow.py",
         "                left = consumers[source] - 1",
         "                left = consumers[source] - 2",
         "a value is released before its last reader",
     ),
     Fault(
-        "jmars/flow/*.py",
+        "jmars/flow.py",
         "                waiting[user] += 1",
         "                waiting[user] += 0",
         "what is computed again is not waited for",

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 from jmars.errors import GraphError
 
 if TYPE_CHECKING:
-    from jmars.flow.build_time.blueprint import VertexPlan
-    from jmars.flow.build_time.builder import VertexBuilder
-    from jmars.flow.run_time.instance import Graph
+    from jmars.annex.flow.blueprint import VertexPlan
+    from jmars.annex.flow.builder import VertexBuilder
+    from jmars.annex.flow.instance import Graph
 
 
 class GraphData:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from jmars import errors
-from jmars.client.task_api import TaskAPI, TaskResult, TaskStatus, Tileable
+from jmars.annex.task_api import TaskAPI, TaskResult, TaskStatus, Tileable
 from jmars.config import config
 from jmars.errors import AuthenticationError, ClusterLostError, OperandError, ProtocolError, UnsupportedError
 from jmars.model.limits import REMEMBERED_JOBS

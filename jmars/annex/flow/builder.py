@@ -24,13 +24,13 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from jmars.annex.flow.blueprint import ALWAYS, NEVER, WHEN_TAKEN, Edge, GraphPlan, Structure, VertexPlan
+from jmars.annex.flow.instance import Graph
+from jmars.annex.flow.vertex import FunctionProcessor, GraphProcessor, processor_of
 from jmars.errors import GraphError
-from jmars.flow.build_time.blueprint import ALWAYS, NEVER, WHEN_TAKEN, Edge, GraphPlan, Structure, VertexPlan
-from jmars.flow.run_time.instance import Graph
-from jmars.flow.run_time.vertex import FunctionProcessor, GraphProcessor, processor_of
 
 if TYPE_CHECKING:
-    from jmars.flow.run_time.vertex import GraphVertex
+    from jmars.annex.flow.vertex import GraphVertex
 
 
 class GraphBuilder:

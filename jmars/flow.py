@@ -1,4 +1,8 @@
-"""`Counters`: the state of a run of a `FlowGraph`, missing inputs and remaining readers of each operand.
+"""A dataflow engine; this file holds its dependency counting, `Counters`, on which the scheduler runs.
+
+The engine itself, with `GraphBuilder`, processors and channels, stands in jmars/annex/flow and loads on first use.
+
+`Counters` is the state of a run of a `FlowGraph`: missing inputs and remaining readers of each operand.
 
 A single thread (a scheduler shard) owns a `Counters`; other threads send messages to the owner. The counters are plain
 ints in lists, about 0.5 µs an operand. Counters only fall as operands finish, so reports may arrive in any order, in
@@ -15,8 +19,8 @@ node with its single output data node; an edge is an unconditional dependency.
 A `Counters` of a `Pool` is lent to a run of a graph and reused. Building the rows of a graph costs a tuple per vertex;
 resetting an instance is a copy. The scheduler has a pool for each graph structure.
 
-`Lending` is the base of both pools in this folder. A pool builds at most `limit` instances and lends them first come,
-first served: by `acquire` to threads, by `request` (a future) to event loops.
+`Lending` is the base of `Pool` and of the engine's `GraphPool`. A pool builds at most `limit` instances and lends them
+first come, first served: by `acquire` to threads, by `request` (a future) to event loops.
 Source: docs/explanation/seeds.md, "Dependency counting", "GraphBuilder and Graph", "Execution lifecycle".
 """
 
@@ -28,15 +32,66 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import cached_property
+from importlib import import_module
 from itertools import pairwise
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from jmars.errors import GraphError
 from jmars.graph import Dag, gather_rows
+
+if TYPE_CHECKING:
+    from jmars.annex.flow import (
+        AsyncioExecutor,
+        Channel,
+        Closure,
+        DependencyBuilder,
+        Executor,
+        Graph,
+        GraphBuilder,
+        GraphData,
+        GraphDependency,
+        GraphPool,
+        GraphProcessor,
+        GraphVertex,
+        InlineExecutor,
+        ThreadPoolExecutor,
+        VertexBuilder,
+    )
+
+__all__ = [
+    "AsyncioExecutor",
+    "Channel",
+    "Closure",
+    "Counters",
+    "DependencyBuilder",
+    "Executor",
+    "FlowGraph",
+    "Graph",
+    "GraphBuilder",
+    "GraphData",
+    "GraphDependency",
+    "GraphPool",
+    "GraphProcessor",
+    "GraphVertex",
+    "InlineExecutor",
+    "Pool",
+    "ThreadPoolExecutor",
+    "VertexBuilder",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("jmars.annex.flow"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 class Lendable(ABC):

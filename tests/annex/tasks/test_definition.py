@@ -9,7 +9,7 @@ import os
 import cloudpickle
 import pytest
 
-from jmars.client.tasks import TaskInput, parse_tasks, read_document
+from jmars.annex.tasks import TaskInput, parse_tasks, read_document
 from jmars.errors import GraphError
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from jmars.errors import GraphError, NotReadyError
 from jmars.flow import AsyncioExecutor, GraphBuilder, GraphPool, GraphProcessor, InlineExecutor, ThreadPoolExecutor
-from tests.flow.graphs import Calls, counters, graph_of
+from tests.annex.flow.graphs import Calls, counters, graph_of
 
 
 def lattice(n):

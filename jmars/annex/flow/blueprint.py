@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from jmars.errors import GraphError
 
 if TYPE_CHECKING:
-    from jmars.flow.run_time.vertex import GraphProcessor
+    from jmars.annex.flow.vertex import GraphProcessor
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jmars.annex.flow.blueprint import ALWAYS, NEVER, WHEN_TAKEN, Edge, Structure
+from jmars.annex.flow.instance import Activation
 from jmars.errors import GraphError, NotReadyError
-from jmars.flow.build_time.blueprint import ALWAYS, NEVER, WHEN_TAKEN, Edge, Structure
-from jmars.flow.run_time.instance import Activation
 
 KINDS = ("plain", "loaned", "on", "unless")
 

@@ -46,14 +46,14 @@ from contextlib import contextmanager
 from threading import Condition, Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from jmars.annex.flow.blueprint import ALWAYS, NEVER, GraphPlan, Structure
+from jmars.annex.flow.executors import Executor, InlineExecutor
+from jmars.annex.flow.vertex import GraphData, GraphVertex
 from jmars.errors import GraphError, NotReadyError
-from jmars.flow.build_time.blueprint import ALWAYS, NEVER, GraphPlan, Structure
-from jmars.flow.counters import Lendable, Lending
-from jmars.flow.run_time.executors import Executor, InlineExecutor
-from jmars.flow.run_time.vertex import GraphData, GraphVertex
+from jmars.flow import Lendable, Lending
 
 if TYPE_CHECKING:
-    from jmars.flow.build_time.builder import GraphBuilder
+    from jmars.annex.flow.builder import GraphBuilder
 
 
 class _News(NamedTuple):
@@ -365,7 +365,7 @@ class Activation:
 
     Examples
     --------
-    >>> from jmars.flow.build_time.blueprint import Edge
+    >>> from jmars.annex.flow.blueprint import Edge
     >>> c_of_a_and_b = Structure(("a", "b", "c"), ("add",), (Edge(0, 0), Edge(0, 1)), ((2,),))
     >>> run = Activation(c_of_a_and_b)
     >>> run.release(0, 3), run.release(1, 4), run.request([2])

@@ -2,10 +2,10 @@
 
 import pytest
 
+from jmars.annex.flow.builder import parse
 from jmars.errors import GraphError
 from jmars.flow import GraphBuilder
-from jmars.flow.build_time.builder import parse
-from tests.flow.graphs import Calls
+from tests.annex.flow.graphs import Calls
 
 
 def value(text, **given):
