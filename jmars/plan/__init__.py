@@ -8,30 +8,42 @@ order        orders to run a graph in, as ranks of operands
 simulation   runs of a plan in virtual time
 initial      workers of initial operands, by searches and by near common descendants
 assign       workers of operands: contiguous runs, recursive bisection, earliest finish time
-partition    partitions: by METIS and mt-KaHyPar, by merging, depth first, atomic subgraphs
+partition    partitions by METIS and mt-KaHyPar
 prediction   the cost and the memory of a run on this host
 plan         the frozen plan
-improve      plans improved by simulation: copies, stealing, annealing, refinement
+improve      plans improved by simulation: annealing, refinement
 choice       the candidates and the best plan, as data; the best order for a single host
 best_plan    the best plan for several workers
 devices      cores or GPUs for each operand
 explanation  a plan as data that a notebook draws
 revision     a plan for the rest of a run, from measured speeds
 
-A name is imported on first use, so that clusters of one host import no planner of several hosts.
+A name is imported on first use, so that clusters of one host import no planner of several hosts. Planners that no run
+uses stand in jmars/annex/planners.py.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jmars.annex.planners import (
+        Part,
+        as_assignment,
+        as_labels,
+        atomic_labels,
+        atomic_parts,
+        depth_first,
+        duplicate,
+        merge,
+        steal,
+    )
     from jmars.plan.assign import assign_bisect, assign_eft, assign_runs, source_runs
     from jmars.plan.best_plan import choose
     from jmars.plan.choice import Choice, choose_order, seconds_to_plan
     from jmars.plan.cost_keys import Signature, signature
     from jmars.plan.costs import Accuracy, Profile, annotate, one_host, program_seconds
     from jmars.plan.explanation import explain, picture
-    from jmars.plan.improve import anneal, duplicate, rank_justified, refine, steal
+    from jmars.plan.improve import anneal, rank_justified, refine
     from jmars.plan.initial import assign_bfs_v1, assign_initial, assign_ncd, initial_v1, shares
     from jmars.plan.order import (
         rank_b_level,
@@ -42,17 +54,7 @@ if TYPE_CHECKING:
         rank_min_memory,
         rank_wave,
     )
-    from jmars.plan.partition import (
-        Part,
-        as_assignment,
-        as_labels,
-        assign_km1,
-        assign_metis,
-        atomic_labels,
-        atomic_parts,
-        depth_first,
-        merge,
-    )
+    from jmars.plan.partition import assign_km1, assign_metis
     from jmars.plan.plan import Plan, make_plan
     from jmars.plan.plan_graph import (
         ANY,
@@ -153,23 +155,25 @@ _NAMES = {  # by module
     "cost_keys": "Signature signature",
     "costs": "Accuracy Profile annotate one_host program_seconds",
     "explanation": "explain picture",
-    "improve": "anneal duplicate rank_justified refine steal",
+    "improve": "anneal rank_justified refine",
     "initial": "assign_bfs_v1 assign_initial assign_ncd initial_v1 shares",
     "order": "rank_b_level rank_by rank_depth_first rank_level rank_mars rank_min_memory rank_wave",
-    "partition": "Part as_assignment as_labels assign_km1 assign_metis atomic_labels atomic_parts depth_first merge",
+    "partition": "assign_km1 assign_metis",
     "plan": "Plan make_plan",
     "plan_graph": "ANY CPU GPU GraphStatistics PlanGraph UNLIMITED Workers contract neighbours statistics volume",
     "prediction": "Prediction predict",
     "revision": "DriftReport Observed Remaining drift remaining replan with_speed",
     "simulation": "FollowInputs Policy SimResult Simulation lower_bound simulate waiting",
 }
-_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
+_ANNEX = "Part as_assignment as_labels atomic_labels atomic_parts depth_first duplicate merge steal"
+_MODULE_OF = {name: f"jmars.plan.{module}" for module, names in _NAMES.items() for name in names.split()}
+_MODULE_OF |= dict.fromkeys(_ANNEX.split(), "jmars.annex.planners")
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    found = globals()[name] = getattr(import_module(_MODULE_OF[name]), name)
     return found
 
 

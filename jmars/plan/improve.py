@@ -1,13 +1,12 @@
-"""Improves plans by simulation, for plans that are reused: annealing, duplicates, justification, refinement, stealing.
+"""Improves plans by simulation, for plans that are reused: annealing, copies, justification, refinement.
 
 Simulated annealing makes random small changes and keeps a change if the plan improves, sometimes also if it does not.
 Cascade's old scheduler has a single move, the swap of two tasks; `anneal` has four, and the cost of a plan is its
 simulated run. Annealing takes thousands of simulations, so it is for plans that are reused. The best plan and the curve
 of best costs are kept, and `stop` serves a stop button.
 
-On several hosts `duplicate` copies cheap operands without inputs to the workers of their readers, in place of a
-transfer. A plan with copies is a plan of a larger graph in which each copy is an operand, so the simulator and other
-readers of plans need no notion of copies. Only copies that pay are added.
+A plan with copies is a plan of a larger graph in which each copy is an operand, so the simulator and other readers of
+plans need no notion of copies.
 
 Justification ranks operands by their latest start times in a simulated run, so that urgent operands go first. `choose`
 simulates its best plans, computes how late each operand could have started without delaying its readers, and tries the
@@ -17,12 +16,8 @@ Multilevel refinement, on several hosts, moves large groups of operands between 
 coarsest level of at most eight groups is solved exactly in a model of two terms, the busiest worker's seconds and the
 seconds of all transfers. On every level a group moves only if the simulated run gets shorter, so the cost never rises
 from level to level.
-
-Work stealing on a plan, on several hosts, lets idle workers take operands or whole subgraphs from busy workers, before
-the run. Stealing during a run destroys good plans, so the plan is changed beforehand: a theft that does not shorten the
-simulated run is undone. The result is never worse than the given plan.
 Source: Kirkpatrick, Gelatt and Vecchi 1983; ECMWF earthkit-workflows, `schedulers/anneal.py` of 2023 (100 levels of 100
-tries, T 0.5 falling by 0.9); docs/explanation/seeds.md, "Graph optimization", "Multilevel partitioning"; Li and Willis
+tries, T 0.5 falling by 0.9); docs/explanation/seeds.md, "Multilevel partitioning"; Li and Willis
 1992 (backward scheduling from a forward schedule).
 """
 
@@ -282,9 +277,6 @@ class _State:
         return True
 
 
-_SHARE = 0.5  # largest ratio of an operand's cost to its chunk's transfer time for a copy
-
-
 @dataclass(frozen=True, eq=False)
 class Copied:
     """A plan with copies: `graph` has all operands of the original graph, then the copies, and `assign` and `rank`
@@ -369,74 +361,6 @@ def with_copies(
     place = np.empty(len(origin), np.int64)
     place[order] = np.arange(len(origin))
     return Copied(larger, np.concatenate([where, np.array([w for _, w in kept], np.int16)]), place, origin)
-
-
-def cheap_copies(
-    graph: PlanGraph, workers: Workers, assign: NDArray[np.int16], *, share: float = _SHARE
-) -> list[tuple[int, int]]:
-    """Pairs (operand, worker) whose copy costs less than `share` of the transfer, most bytes first.
-
-    Candidates are operands without inputs on workers that may run them and have readers. Operands that are pinned or
-    whose chunk is stored already (`assign` -1) are never copied.
-    """
-    src, dst = graph.dag.edges()
-    where = np.asarray(assign, np.int64)
-    far = (where[src] != where[dst]) & (where[src] >= 0) & (where[dst] >= 0)
-    free = (graph.dag.in_degree == 0) & (graph.pin < 0)
-    pairs = np.unique(np.stack([src, where[dst]], 1)[far & free[src]], axis=0)
-    if not len(pairs):
-        return []
-    v, w = pairs.T
-    takes = graph.nbytes[v] / workers.bandwidth[where[v], w] + workers.latency
-    able = (graph.device[v] == 0) | (graph.device[v] == workers.device[w])
-    cheap = able & (graph.cost[v] / workers.speed[w] < share * takes)
-    pairs = pairs[cheap][np.argsort(-graph.nbytes[v[cheap]], kind="stable")]
-    return [(int(a), int(b)) for a, b in pairs]
-
-
-def duplicate(
-    graph: PlanGraph,
-    workers: Workers,
-    assign: NDArray[np.int16],
-    rank: NDArray[np.int64],
-    *,
-    share: float = _SHARE,
-    tries: int = 16,
-) -> Copied:
-    """Adds copies of cheap operands that shorten the plan, or move fewer bytes in the same time.
-
-    Parameters
-    ----------
-    graph, workers, assign, rank
-        The plan.
-    share
-        See `cheap_copies`.
-    tries
-        Most plans to simulate.
-
-    Examples
-    --------
-    >>> fan = PlanGraph.build(Dag.from_edges(3, [0, 0], [1, 2]), cost=[0.1, 1.0, 1.0], nbytes=10**9)
-    >>> better = duplicate(fan, Workers.build(2), np.array([0, 0, 1], np.int16), np.arange(3))
-    >>> better.copies, simulate(better.graph, Workers.build(2), better.assign, better.rank).makespan
-    ([(0, 1)], 1.1)
-    """
-    chosen: list[tuple[int, int]] = []
-    best = with_copies(graph, assign, rank, chosen)
-    run = simulate(best.graph, workers, best.assign, best.rank)
-    score = (run.makespan, run.moved + run.spilled)
-    todo = [cheap_copies(graph, workers, assign, share=share)]
-    while todo and todo[-1] and tries > 0:
-        group = todo.pop()
-        tries -= 1
-        found = with_copies(graph, assign, rank, [*chosen, *group])
-        run = simulate(found.graph, workers, found.assign, found.rank)
-        now = (run.makespan, run.moved + run.spilled)
-        if now[0] <= score[0] * (1 + 1e-12) and now < score or now[0] <= score[0] and now[1] < score[1]:
-            chosen, best, score = [*chosen, *group], found, now
-        elif len(group) > 1:  # a half of them may still pay
-            todo += [group[len(group) // 2 :], group[: len(group) // 2]]
-    return best
 
 
 def rank_justified(
@@ -691,142 +615,3 @@ def _targets(
     by_idle = [w for w in np.argsort(-idle, kind="stable").tolist() if w != home]
     by_bytes = [w for w in np.argsort(-shared, kind="stable").tolist() if w != home and shared[w]]
     return list(dict.fromkeys([*by_idle[:2], *by_bytes[:2], *by_idle]))[:_TARGETS]
-
-
-def steal(
-    graph: PlanGraph,
-    workers: Workers,
-    assign: ArrayLike,
-    rank: NDArray[np.int64],
-    *,
-    tries: int = 200,
-    placed: ArrayLike | None = None,
-) -> NDArray[np.int16]:
-    """Improves an assignment by all thefts that shorten the simulated run.
-
-    The most idle worker steals from the busiest worker operands that had not started when the thief fell idle: a
-    connected subgraph, a part of a subgraph, or an operand; first about half of the difference in load.
-
-    Parameters
-    ----------
-    graph, workers, assign, rank, placed
-        The plan, as for `simulate`.
-    tries
-        Most plans to simulate.
-
-    Returns
-    -------
-    ndarray of int16, shape (n,)
-        An assignment whose simulated run is no longer than the run of `assign`.
-
-    Examples
-    --------
-    >>> from jmars.graph import Dag
-    >>> lines = PlanGraph.build(Dag.from_edges(8, [0, 1, 2, 4, 5, 6], [1, 2, 3, 5, 6, 7]), cost=1.0, nbytes=8)
-    >>> steal(lines, Workers.build(2), [0] * 8, np.arange(8)).tolist()
-    [1, 1, 1, 1, 0, 0, 0, 0]
-    """
-    best = np.array(assign, np.int16)
-    able = workers.able(graph)
-    run = simulate(graph, workers, best, rank, placed=placed, trace=True)
-    tries -= 1
-    near = rank_by("dfs", graph).tolist()
-    failed: set[tuple[int, int]] = set()
-    while tries > 0:
-        pair = _pair(run, workers, failed)
-        if pair is None:
-            break
-        thief, victim = pair
-        better = False
-        for loot in _loot(graph, workers, best, near, run, thief, victim):
-            mine = [v for v in loot if thief in able[v]]
-            if not mine or tries <= 0:
-                continue
-            tries -= 1
-            found = best.copy()
-            found[mine] = thief
-            now = simulate(graph, workers, found, rank, placed=placed, trace=True)
-            if (now.makespan, now.moved) < (run.makespan * (1 - 1e-9), run.moved):
-                best, run, better = found, now, True
-                failed.clear()
-                break
-        if not better:
-            failed.add(pair)
-    return best
-
-
-def _pair(run: SimResult, workers: Workers, failed: set[tuple[int, int]]) -> tuple[int, int] | None:
-    """The thief with most idle time and the victim with least, among pairs that have not failed."""
-    idle = run.makespan - run.busy / workers.cores
-    pairs = [(t, v) for t in range(len(workers)) for v in range(len(workers)) if (t, v) not in failed]
-    pairs = [(t, v) for t, v in pairs if idle[t] > idle[v] + 1e-9 * run.makespan]
-    return max(pairs, key=lambda pair: (idle[pair[0]] - idle[pair[1]], -pair[0], -pair[1]), default=None)
-
-
-def _loot(
-    graph: PlanGraph,
-    workers: Workers,
-    assign: NDArray[np.int16],
-    near: list[int],
-    run: SimResult,
-    thief: int,
-    victim: int,
-) -> Iterator[list[int]]:
-    """Sets of operands to steal, from whole subgraphs to single operands; `near`: a depth-first rank."""
-    assert run.trace is not None
-    busy = run.busy[[thief, victim]] / workers.cores[[thief, victim]]
-    fair = (busy[1] - busy[0]) * float(workers.cores[thief] * workers.speed[thief]) / 2  # seconds of cost
-    subgraphs = _subgraphs(graph, assign, run.trace, thief, victim)
-    cost = graph.cost
-    sums = [float(cost[part].sum()) for part in subgraphs]
-    # whole subgraphs, the largest first, until both workers are equally busy
-    whole, spent = list[int](), 0.0
-    for k in sorted(range(len(sums)), key=lambda k: (-sums[k], k)):
-        if spent + sums[k] <= fair * 1.01:
-            whole += subgraphs[k]
-            spent += sums[k]
-    if whole:
-        yield whole
-    for k in sorted(range(len(sums)), key=lambda k: (abs(sums[k] - fair), k))[:4]:
-        part = sorted(subgraphs[k], key=near.__getitem__)
-        if part != whole:
-            yield part
-        ends = np.cumsum(cost[part])
-        for share in (fair, fair / 2, fair / 4, fair / 8):  # pieces from its end, its start and its middle
-            for since in (ends[-1] - share, 0.0, (ends[-1] - share) / 2):
-                a = int(np.searchsorted(ends, since + 1e-12))
-                yield part[a : max(a + 1, int(np.searchsorted(ends, since + share, side="right")))]
-    waits = sorted((v for part in subgraphs for v in part), key=lambda v: (-cost[v], near[v]))
-    yield from ([v] for v in waits[:4])
-
-
-def _subgraphs(graph: PlanGraph, assign: NDArray[np.int16], trace: Trace, thief: int, victim: int) -> list[list[int]]:
-    """Connected groups of the victim's operands that start after the thief first fell idle."""
-    theirs = np.flatnonzero(assign == thief)
-    since = _first_gap(trace.start[theirs], trace.end[theirs])
-    mine = np.flatnonzero((assign == victim) & (trace.start >= since - 1e-12))
-    inside = set(mine.tolist())
-    inputs, readers = rows(graph.dag.pred_ptr, graph.dag.pred_idx), rows(graph.dag.succ_ptr, graph.dag.succ_idx)
-    found: list[list[int]] = []
-    while inside:
-        stack, part = [min(inside)], list[int]()
-        inside.discard(stack[0])
-        while stack:
-            v = stack.pop()
-            part.append(v)
-            for u in (*inputs[v], *readers[v]):
-                if u in inside:
-                    inside.discard(u)
-                    stack.append(u)
-        found.append(part)
-    return found
-
-
-def _first_gap(start: NDArray[np.float64], end: NDArray[np.float64]) -> float:
-    """First time at which a worker with these operands is idle."""
-    if not len(start) or start.min() > 1e-12:
-        return 0.0
-    order = np.argsort(start, kind="stable")
-    until = np.maximum.accumulate(end[order])
-    gaps = np.flatnonzero(start[order][1:] > until[:-1] + 1e-12)
-    return float(until[gaps[0]]) if len(gaps) else float(until[-1])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jmars.annex.planners import atomic_labels, duplicate, steal
 from jmars.graph import levels
 from jmars.plan import (
     UNLIMITED,
@@ -31,10 +32,10 @@ from jmars.plan import (
     simulate,
     volume,
 )
-from jmars.plan.improve import anneal, duplicate, refine, steal
+from jmars.plan.improve import anneal, refine
 from jmars.plan.initial import SEARCHES, assign_ncd
 from jmars.plan.order import RANKS, rank_backwards
-from jmars.plan.partition import assign_km1, assign_metis, atomic_labels, has_km1, has_metis
+from jmars.plan.partition import assign_km1, assign_metis, has_km1, has_metis
 from tests.plan.examples import clusters, graphs, largest_need
 
 

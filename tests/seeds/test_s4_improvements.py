@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from jmars.annex.planners import duplicate, steal
 from jmars.graph import Dag
 from jmars.optimize.priority import mars
 from jmars.plan import PlanGraph, Workers, assign_initial, choose, make_plan, rank_by, simulate
-from jmars.plan.improve import MOVES, anneal, duplicate, refine, solve_exactly, steal
+from jmars.plan.improve import MOVES, anneal, refine, solve_exactly
 from jmars.plan.initial import assign_ncd, distances, values
 from jmars.plan.order import rank_backwards, rank_min_memory, sequential_peak
 from jmars.plan.partition import assign_metis, has_metis, metis_groups

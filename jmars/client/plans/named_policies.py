@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from jmars import plan as planners
 from jmars.deploy.memory import room_for_chunks
 from jmars.errors import GraphError
 from jmars.plan.assign import assign_bisect, assign_eft, assign_runs
@@ -26,7 +27,7 @@ from jmars.plan.best_plan import choose
 from jmars.plan.choice import PREFERENCES, Candidate, choose_order
 from jmars.plan.initial import SEARCHES, assign_initial, assign_ncd
 from jmars.plan.order import RANKS, rank_by
-from jmars.plan.partition import as_assignment, assign_km1, assign_metis, depth_first, merge
+from jmars.plan.partition import assign_km1, assign_metis
 from jmars.plan.plan_graph import PlanGraph, Workers
 from jmars.plan.simulation import FollowInputs, Policy, SimResult, lower_bound, simulate
 from jmars.units import parse_bytes
@@ -82,11 +83,12 @@ def _runs(graph: PlanGraph, workers: Workers, placed: Placed) -> NDArray[np.int1
 
 
 def _merge(graph: PlanGraph, workers: Workers, placed: Placed) -> NDArray[np.int16]:
-    return as_assignment(merge(graph, workers, quota=graph.cost.sum() / len(workers), convex=True), graph.n)
+    parts = planners.merge(graph, workers, quota=graph.cost.sum() / len(workers), convex=True)
+    return planners.as_assignment(parts, graph.n)
 
 
 def _depth_first(graph: PlanGraph, workers: Workers, placed: Placed) -> NDArray[np.int16]:
-    return as_assignment(depth_first(graph, workers, quota=graph.cost.sum() / len(workers)), graph.n)
+    return planners.as_assignment(planners.depth_first(graph, workers, quota=graph.cost.sum() / len(workers)), graph.n)
 
 
 def _metis(graph: PlanGraph, workers: Workers, placed: Placed) -> NDArray[np.int16]:

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jmars.annex.planners import steal
 from jmars.graph import Dag
 from jmars.plan import PlanGraph, Workers, choose, rank_by, simulate
-from jmars.plan.improve import steal
 from tests.benchmarks.plan_graphs import SMALL_ONES
 from tests.plan.examples import clusters, graphs
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jmars.annex.planners import atomic_labels, atomic_parts
 from jmars.errors import GraphError
 from jmars.graph import Dag, levels
 from jmars.plan import (
@@ -18,7 +19,7 @@ from jmars.plan import (
     merge,
     rank_by,
 )
-from jmars.plan.partition import assign_km1, assign_metis, atomic_labels, atomic_parts, has_km1, has_metis
+from jmars.plan.partition import assign_km1, assign_metis, has_km1, has_metis
 from tests.benchmarks.plan_graphs import SMALL_ONES
 from tests.plan.examples import cascade, clusters, graphs, unit
 

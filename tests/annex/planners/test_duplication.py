@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jmars.annex.planners import cheap_copies, duplicate
 from jmars.errors import GraphError
 from jmars.graph import Dag
 from jmars.plan import PlanGraph, Workers, assign_bisect, rank_by, simulate, volume
-from jmars.plan.improve import cheap_copies, duplicate, with_copies
+from jmars.plan.improve import with_copies
 from tests.benchmarks.plan_graphs import SMALL_ONES
 from tests.plan.examples import clusters, graphs
 
