@@ -30,7 +30,7 @@ from jmars.errors import JmarsError
 from jmars.model.events import EXPECTED, GRAPH_BUILT, MEMORY_CHANGED, OPERANDS_MOVED, OPERANDS_TIMED, Event
 from jmars.model.status import OperandState
 from jmars.notebook.operand_table import N_STATES, NOTABLE, OperandTable
-from jmars.notebook.run_state import RunState
+from jmars.notebook.run_state import PARTS, RunState
 from jmars.notebook.view import TRAITS, as_text
 from jmars.reports.run_difference import run_difference
 from jmars.reports.saved_run import DAMAGES, SavedRun, damaged
@@ -205,7 +205,6 @@ def replay_frame(page: str, title: str) -> str:
 KEYS = 240  # keyframes of steady changes: time lines, memory
 _FORCED = 400  # keyframes of rare events, kept at once
 _AFTER = 0.5  # seconds after the end of the job that are shown
-_FOLDED = ("operand_states", "operand_workers", "operand_marks", "stages")  # traits that the page folds
 _STEADY = (OPERANDS_MOVED, OPERANDS_TIMED, MEMORY_CHANGED, EXPECTED)
 
 
@@ -304,7 +303,8 @@ class _Tape:
     def _key(self, moment: int, at: float) -> None:
         """Keeps what has changed since the newest keyframe."""
         self._kept = at
-        changed = [name for name in TRAITS if self.run.revision[name] != self._told.get(name) and name not in _FOLDED]
+        kept = [name for name in TRAITS if not PARTS[name].page_folds]
+        changed = [name for name in kept if self.run.revision[name] != self._told.get(name)]
         self._told = dict(self.run.revision)
         found = {name: self.run.trait(name, self.first + at) for name in dict.fromkeys(["snap", *changed])}
         plain = {name: as_text(value) if isinstance(value, bytes) else value for name, value in found.items()}

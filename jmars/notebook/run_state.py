@@ -52,11 +52,6 @@ from jmars.notebook.view import (
     plain_text,
 )
 
-# traits that depend on operands' states
-OPERANDS = ("snap", "operand_states", "operand_workers", "stages", "line_costs", "workers", "lanes")
-_MARKED = (*OPERANDS, "operand_marks")
-TIMES = ("lanes", "line_costs", "operand_seconds", "backends")  # traits that depend on operands' times
-
 _DONE = (OperandState.FINISHED, OperandState.FREED, OperandState.SPILLED)
 _KNOWN = 0.2  # share of finished operands from which the estimated time left is within a factor of two
 _LEFT = (OperandState.UNSCHEDULED, OperandState.READY, OperandState.RUNNING, OperandState.CANCELLING)
@@ -111,14 +106,14 @@ class JobRun:
         if self.started is None:
             self.started = time
         table.move(data["ids"], data["state"], data.get("worker", -1), time)
-        return _MARKED if table.aggregated else OPERANDS
+        return (*OF_STATES, "operand_marks") if table.aggregated else OF_STATES
 
     def operands_timed(self, time: float, data: Mapping[str, Any]) -> tuple[str, ...]:
         """Notes the times of operands; returns the traits that change."""
         if self.table is None:
             return ()  # the graph's event has left the bounded log
         self.times.append((time, data))
-        return TIMES if data.get("backends") else TIMES[:-1]
+        return OF_TIMES if data.get("backends") else tuple(name for name in OF_TIMES if name != "backends")
 
     def fold_times(self, zero: float, lines: LineState) -> None:
         """Folds the times of operands that came since the last read, all together, as arrays.
@@ -395,7 +390,7 @@ class RunState:
         if self.job is not None:
             is_stopped = isinstance(error, ClusterStoppedError | ClusterClosedError)
             self.job.lose(JobState.CANCELLED if is_stopped else JobState.FAILED, self.failure, now)
-        self._changed("snap", *OPERANDS, "operand_marks")
+        self._changed("snap", *OF_STATES, "operand_marks")
 
     def explain(self, job: str, error: str) -> None:
         """Notes the error of a job as the client tells it, with advice that the cluster cannot give."""
@@ -437,36 +432,10 @@ class RunState:
 
     def trait(self, name: str, now: float) -> Any:
         """A field of `picture(now)`, without computing the other fields."""
-        if name in TIMES:
+        part = PARTS[name]
+        if part.of_times:
             self._fold_times()
-        run, table = self.job, self.job.table if self.job else None
-        own: dict[str, Callable[[], Any]] = {
-            "job_id": lambda: run.id if run else self.cell.id,
-            "snap": lambda: self.snap(now),
-            "code": self.lines.code.copy,
-            "line_costs": lambda: self.lines.costs().tobytes(),
-            "kernel": self.cell.seconds,
-            "workers": self.worker_rows,
-            "hosts": self.host_headings,
-            "series": self.memory.part,
-            "lanes": self.lanes,
-            "plan": lambda: run.plan.part() if run else None,
-            "earlier": self.earlier_jobs,
-        }
-        if name in own:
-            return own[name]()
-        if run is None or table is None:
-            return {"graph": None, "backends": [], "stages": []}.get(name, b"")
-        parts: dict[str, Callable[[], Any]] = {
-            "graph": lambda: table.graph(run.id),
-            "operand_states": table.boxes,
-            "operand_workers": table.box_workers,
-            "operand_marks": table.box_marks,
-            "operand_seconds": table.box_seconds,
-            "backends": table.backends.copy,
-            "stages": table.stage_counts.tolist,
-        }
-        return parts[name]()
+        return part.read(self, now)
 
     def snap(self, now: float) -> Snap:
         """The header's data at `now`."""
@@ -573,7 +542,7 @@ class RunState:
         if self.job.table is not None:
             self.lines.begin_stage(self.job.table, self.job.id, self.job.stage)
         self.workers.named(data["workers"])
-        self._changed("graph", "code", "operand_marks", "operand_seconds", "backends", "plan", *OPERANDS)
+        self._changed("graph", "code", "operand_marks", "operand_seconds", "backends", "plan", *OF_STATES)
 
     def _planned(self, note: Callable[[PlanState, dict[str, Any]], None], data: dict[str, Any]) -> None:
         assert self.job is not None
@@ -634,3 +603,45 @@ _FOLDS: dict[str, Callable[[RunState, float, dict[str, Any]], None]] = {  # of e
     CHUNKS_MOVED: RunState._chunks_moved,
     MEMORY_CHANGED: RunState._memory_changed,
 }
+
+
+@dataclass(frozen=True)
+class PicturePart:
+    """A field of `Picture`: who computes it and how often it is sent."""
+
+    read: Callable[[RunState, float], Any]
+    rest: float = 0.0  # seconds between two updates of a page
+    of_states: bool = False  # whether it changes with the states of operands
+    of_times: bool = False  # whether it changes with the times of operands
+    page_folds: bool = False  # whether the page of a replay computes it from the moves of operands
+
+
+def _of_graph(read: Callable[[OperandTable], Any], none: Any = b"") -> Callable[[RunState, float], Any]:
+    """`read` of the newest job's graph; `none` before the graph is built."""
+    return lambda run, _: none if run.job is None or run.job.table is None else read(run.job.table)
+
+
+PARTS = {
+    "job_id": PicturePart(lambda run, _: run.job.id if run.job else run.cell.id),
+    "graph": PicturePart(lambda run, _: run.job.table.graph(run.job.id) if run.job and run.job.table else None),
+    "snap": PicturePart(RunState.snap, of_states=True),
+    "operand_states": PicturePart(_of_graph(OperandTable.boxes), of_states=True, page_folds=True),
+    "operand_workers": PicturePart(_of_graph(OperandTable.box_workers), of_states=True, page_folds=True),
+    "operand_marks": PicturePart(_of_graph(OperandTable.box_marks), rest=0.45, page_folds=True),
+    "operand_seconds": PicturePart(_of_graph(OperandTable.box_seconds), rest=0.5, of_times=True),
+    "backends": PicturePart(_of_graph(lambda table: table.backends.copy(), none=[]), of_times=True),
+    "stages": PicturePart(
+        _of_graph(lambda table: table.stage_counts.tolist(), none=[]), rest=0.3, of_states=True, page_folds=True
+    ),
+    "code": PicturePart(lambda run, _: run.lines.code.copy()),
+    "line_costs": PicturePart(lambda run, _: run.lines.costs().tobytes(), rest=0.5, of_states=True, of_times=True),
+    "kernel": PicturePart(lambda run, _: run.cell.seconds(), rest=0.5),
+    "workers": PicturePart(lambda run, _: run.worker_rows(), rest=0.3, of_states=True),
+    "hosts": PicturePart(lambda run, _: run.host_headings(), rest=0.3),
+    "series": PicturePart(lambda run, _: run.memory.part(), rest=0.5),
+    "lanes": PicturePart(lambda run, _: run.lanes(), rest=0.5, of_states=True, of_times=True),
+    "plan": PicturePart(lambda run, _: run.job.plan.part() if run.job else None),
+    "earlier": PicturePart(lambda run, _: run.earlier_jobs(), rest=5.0),
+}
+OF_STATES = tuple(name for name, part in PARTS.items() if part.of_states)
+OF_TIMES = tuple(name for name, part in PARTS.items() if part.of_times)

@@ -21,7 +21,7 @@ from jmars.errors import JmarsError
 from jmars.model.events import Event
 from jmars.model.status import TERMINAL, JobState
 from jmars.notebook.kernel_access import end_of_sender
-from jmars.notebook.run_state import RunState
+from jmars.notebook.run_state import PARTS, RunState
 from jmars.notebook.running_cell import RunningCell
 from jmars.notebook.view import TRAITS, Picture
 
@@ -39,18 +39,6 @@ _LONG = 10.0  # seconds of a job before advice is computed; advice takes a fifti
 _PER_OPERAND = 2.5e-3  # seconds of the job per operand before advice, which plans the graph again
 _ADVICE_WAIT_SECONDS = 1.0  # seconds that the last picture waits for advice
 _READS = 200  # parts of the log read at most between two frames to reach the newest job
-_REST = {
-    "stages": 0.3,
-    "operand_seconds": 0.5,
-    "operand_marks": 0.45,
-    "line_costs": 0.5,
-    "kernel": 0.5,
-    "workers": 0.3,
-    "hosts": 0.3,
-    "series": 0.5,
-    "lanes": 0.5,
-    "earlier": 5.0,
-}  # seconds between two updates of tables and curves
 _RATE = 16e3  # bytes a second of each table or curve: a larger table is updated less often
 
 
@@ -127,7 +115,7 @@ class FrameBuilder:
             names.append("snap")
         if not last:
             names = [name for name in names if now - self.at.get(name, _NEVER) >= self.rest.get(name, 0.0)]
-        names.sort(key=lambda name: (name in _REST, self.at.get(name, _NEVER)))
+        names.sort(key=lambda name: (PARTS[name].rest > 0, self.at.get(name, _NEVER)))
         frame: Frame = {}
         size = 0
         for name in names:
@@ -138,8 +126,8 @@ class FrameBuilder:
                 break  # sent first in the next frame, as the oldest
             frame[name] = value
             self.revision[name], self.at[name] = run.revision[name], now
-            if name in _REST:
-                self.rest[name] = max(_REST[name], taken / _RATE)
+            if PARTS[name].rest:
+                self.rest[name] = max(PARTS[name].rest, taken / _RATE)
         return frame or None
 
 

@@ -322,6 +322,9 @@ def typescript() -> str:
         "",
     ]
     lines += [f"export const MIME_TYPE = '{MIME_TYPE}';", f"export const MAX_DRAWN = {MAX_DRAWN};", ""]
+    lines += [f"export const TRAITS = [{', '.join(map(repr, TRAITS))}] as const;"]
+    of_bytes = [name for name, kind in get_type_hints(Picture).items() if kind is bytes]
+    lines += [f"export const BYTES = [{', '.join(map(repr, of_bytes))}] as const;"]
     lines += [f"export const WORKER_STATES = [{', '.join(map(repr, WORKER_STATES))}] as const;"]
     lines += [f"export const STATE_NAMES = [{', '.join(repr(name) for name in STATE_NAMES)}] as const;"]
     lines += [f"export type JobState = {' | '.join(repr(str(state)) for state in JobState)};"]

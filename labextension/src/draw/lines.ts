@@ -1,16 +1,32 @@
 // Draws the Lines tab: the code of the cell, and beside each line its seconds in the kernel and on workers, bytes and states.
 import { bytes, fine } from '../model/format';
-import { LineCosts, lineCosts, lineNames } from '../model/lines';
+import { LineCosts, lineCosts, lineNames, linesOf } from '../model/lines';
 import { CodeLine, Picture } from '../model/view';
 import { meaning } from '../model/words';
 import { smallBar } from './bar';
 import { Child, h, morph } from './dom';
+import { Shared, Tab } from './tab';
 
 const COLUMNS = ['share', 'kernel', 'workers', 'waiting', 'bytes', 'state'];
 const LOOKS: Record<string, string> = { waiting: 'jm-spare', bytes: 'jm-aside', state: 'jm-word jm-aside' };
 
+export const linesTab: Tab = { name: 'lines', word: 'Lines', ofCell: true, make: makeLines };
+
+function makeLines(panel: HTMLElement, view: Shared): (now: Picture) => void {
+  panel.addEventListener('click', event => {
+    const row = (event.target as Element).closest('button')?.dataset.row;
+    if (row !== undefined) {
+      view.setFocus([Number(row)]);
+    }
+  });
+  return now => {
+    const { focus, selection } = view;
+    drawLines(panel, now, focus, now.graph && selection ? linesOf(now.graph, now.code || [], selection.side, selection.at) : []);
+  };
+}
+
 /** Draws the lines; `focus` are the rows that were clicked, `of` the rows of the selected operand. */
-export function drawLines(el: HTMLElement, picture: Picture, focus: number[], of: number[]): void {
+function drawLines(el: HTMLElement, picture: Picture, focus: number[], of: number[]): void {
   const lines = lineCosts(picture);
   if (!lines.length) {
     morph(el, [h('p', { class: 'jm-note' }, 'The lines of the cell are not known.')]);

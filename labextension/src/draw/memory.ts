@@ -1,10 +1,12 @@
 // Draws memory over time, and bytes on disk on a panel of their own with its own scale, as SVG in real pixels.
 import { bytes, seconds, tick } from '../model/format';
 import { Groups, received } from '../model/hosts';
-import { Series } from '../model/view';
+import { Picture, Series } from '../model/view';
 import { meaning } from '../model/words';
 import { h, morph, s } from './dom';
 import { hostsTable } from './host_rows';
+import { Shared, Tab } from './tab';
+import { watchHosts } from './workers';
 
 const LEFT = 68;
 const RIGHT = 14;
@@ -18,7 +20,14 @@ const CURVES = [
 ] as const;
 const ON_DISK = [['spilled', 'chunks on disk', 'jm-spilled']] as const;
 
-export function drawMemory(el: HTMLElement, series: Series | null, groups: Groups | null, live: boolean, until: number): void {
+export const memoryTab: Tab = { name: 'memory', word: 'Memory', more: ' & spill', ofCell: true, make: makeMemory };
+
+function makeMemory(panel: HTMLElement, view: Shared): (now: Picture, live: boolean) => void {
+  watchHosts(panel, view);
+  return (now, live) => drawMemory(panel, now.series, view.groups(now), live, view.host.until ?? 0);
+}
+
+function drawMemory(el: HTMLElement, series: Series | null, groups: Groups | null, live: boolean, until: number): void {
   if (!series || series.t.length === 0) {
     morph(el, [h('p', { class: 'jm-note' }, 'No memory has been measured yet.')]);
     return;

@@ -3,8 +3,11 @@ import { bytes, count, fine, share } from '../model/format';
 import { RunCosts, PlanPart, TriedPlan } from '../model/view';
 import { meaning, planMeaning } from '../model/words';
 import { Child, h, morph } from './dom';
+import { Tab } from './tab';
 
-export function drawPlan(el: HTMLElement, plan: PlanPart | null): void {
+export const planTab: Tab = { name: 'plan', word: 'Plan', make: panel => now => drawPlan(panel, now.plan) };
+
+function drawPlan(el: HTMLElement, plan: PlanPart | null): void {
   if (!plan) {
     morph(el, [h('p', { class: 'jm-note' }, 'There is no plan yet.')]);
     return;

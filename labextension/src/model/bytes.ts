@@ -1,13 +1,10 @@
 // The bytes of a picture: views of them, and base64 text in JSON.
-import { Picture } from './view';
+import { BYTES, Picture } from './view';
 
 /** The bytes of a trait; empty if there are none. */
 export function asBytes(value: DataView | null | undefined): Uint8Array {
   return value && value.byteLength ? new Uint8Array(value.buffer, value.byteOffset, value.byteLength) : new Uint8Array();
 }
-
-/** Fields of a picture that are bytes. */
-export const BYTES = ['operand_states', 'operand_workers', 'operand_marks', 'operand_seconds', 'line_costs'] as const;
 
 /** Decodes a picture, or a part of a picture, from JSON, where bytes are base64 text. */
 export function fromJson(json: Record<string, unknown>): Partial<Picture> {

@@ -1,8 +1,8 @@
 // The last picture of a view: of a kernel that is gone, and as a notebook saves it.
-import { asBytes, BYTES } from './bytes';
+import { asBytes } from './bytes';
 import { plural } from './format';
 import { done } from './states';
-import { MIME_TYPE, Picture, Snap } from './view';
+import { BYTES, MIME_TYPE, Picture, Snap } from './view';
 
 export const GONE = 'kernel gone'; // in place of the state of a job
 

@@ -3,6 +3,8 @@
 export const MIME_TYPE = 'application/vnd.jmars.job.v1+json';
 export const MAX_DRAWN = 1500;
 
+export const TRAITS = ['job_id', 'graph', 'snap', 'operand_states', 'operand_workers', 'operand_marks', 'operand_seconds', 'backends', 'stages', 'code', 'line_costs', 'kernel', 'workers', 'hosts', 'series', 'lanes', 'plan', 'earlier'] as const;
+export const BYTES = ['operand_states', 'operand_workers', 'operand_marks', 'operand_seconds', 'line_costs'] as const;
 export const WORKER_STATES = ['allocating', 'preparing', 'calculating', 'storing'] as const;
 export const STATE_NAMES = ['unscheduled', 'ready', 'running', 'finished', 'freed', 'spilled', 'cancelling', 'cancelled', 'fatal'] as const;
 export type JobState = 'preparing' | 'running' | 'cancelling' | 'succeeded' | 'failed' | 'cancelled';

@@ -1,15 +1,45 @@
-// Draws the tables of workers and operands, which also serve readers who cannot see the canvas.
-import { bytes, count, plural } from '../model/format';
-import { LETTERS, MEANINGS } from '../model/states';
-import { Groups, lossText, receivedText, shortName } from '../model/hosts';
-import { DrawnGraph, Snap, STATE_NAMES, WorkerRow } from '../model/view';
-import { smallBar } from './bar';
+// The Workers tab: a table of the workers, and the time line of each below.
+import { bytes, count } from '../model/format';
+import { ALL, Groups, lossText, receivedText, shortName } from '../model/hosts';
+import { Picture, WorkerRow } from '../model/view';
 import { h, morph } from './dom';
 import { hostRow, moreHosts } from './host_rows';
-import { EACH, head, look, meter, number } from './table_parts';
+import { drawLanes, watchLanes } from './lanes';
+import { Shared, Tab } from './tab';
+import { head, look, meter, number } from './table_parts';
+
+export const workersTab: Tab = { name: 'workers', word: 'Workers', make: makeWorkers };
+
+function makeWorkers(panel: HTMLElement, view: Shared): (now: Picture) => void {
+  const table = h('div', { class: 'jm-table' });
+  const lanes = h('div', { class: 'jm-timeline' });
+  panel.append(table, lanes);
+  watchHosts(panel, view);
+  const timed = (now: Picture) => ({ lanes: now.lanes, workers: now.workers || [], groups: view.groups(now), series: now.series, elapsed: now.snap?.elapsed || 0, until: view.host.until });
+  watchLanes(lanes, () => timed(view.shown()), view.setFocus);
+  return now => {
+    const { workers, groups, series, elapsed, until } = timed(now);
+    drawWorkers(table, workers, groups, series?.limit || 0, series?.engine || '');
+    drawLanes(lanes, now.lanes, workers, groups, series, elapsed, view.focus, until);
+  };
+}
+
+/** Opens and closes the hosts that are clicked in `panel`. */
+export function watchHosts(panel: HTMLElement, view: Shared): void {
+  panel.addEventListener('click', event => {
+    const name = (event.target as Element).closest<HTMLElement | SVGElement>('[data-host]')?.dataset.host;
+    if (name !== undefined) {
+      const unfolded = view.choices.unfolded ?? {};
+      const open = name === ALL ? unfolded[ALL] : view.groups(view.shown())?.listed.find(({ host }) => host.name === name)?.open;
+      view.choices.unfolded = { ...unfolded, [name]: !open };
+      view.keep();
+      view.draw();
+    }
+  });
+}
 
 /** Draws the workers: operands assigned, running and done, bytes of chunks and memory. */
-export function drawWorkers(el: HTMLElement, workers: WorkerRow[], groups: Groups | null, limit: number, engine: string): void {
+function drawWorkers(el: HTMLElement, workers: WorkerRow[], groups: Groups | null, limit: number, engine: string): void {
   if (!workers.length) {
     morph(el, [h('p', { class: 'jm-note' }, 'No worker is known yet.')]);
     return;
@@ -46,40 +76,5 @@ export function drawWorkers(el: HTMLElement, workers: WorkerRow[], groups: Group
       h('tbody', {}, ...rows)
     ),
     groups && moreHosts(groups)
-  ]);
-}
-
-/** Why there is no graph to draw. */
-export function withoutGraph(snap: Snap | null): string {
-  if (snap?.state === 'failed' || snap?.state === 'cancelled') {
-    return `The job ${snap.state === 'failed' ? 'failed' : 'was cancelled'} before it ran, so there is no graph.`;
-  }
-  return !snap || snap.live ? 'The graph is being built.' : 'The graph is not kept.';
-}
-
-/** Draws the operands before fusion, by the line of the cell that made them. */
-export function drawOperands(el: HTMLElement, graph: DrawnGraph | null, counts: number[][], snap: Snap | null): void {
-  if (!graph) {
-    morph(el, [h('p', { class: 'jm-note' }, withoutGraph(snap))]);
-    return;
-  }
-  const rows = graph.stages.map((stage, i) =>
-    h(
-      'tr',
-      {},
-      h('th', { scope: 'row', title: stage.name }, h('span', { class: 'jm-name' }, stage.name)),
-      h('td', { class: 'jm-line', title: stage.text }, stage.line ? h('b', {}, `${Number(stage.line)}`) : null, h('code', {}, stage.text || '–')),
-      number(stage.n),
-      h('td', { class: 'jm-cell jm-word' }, smallBar(counts[i] || [], stage.n)),
-      ...STATE_NAMES.map((_, state) => number(counts[i]?.[state] || 0, EACH))
-    )
-  );
-  const states = STATE_NAMES.map((name, state) =>
-    h('abbr', { class: `jm-chip jm-s${state}`, title: `${name}: ${MEANINGS[state]}`, 'aria-label': name }, LETTERS[state])
-  );
-  const note = `${plural(graph.n_before, 'operand')} before fusion, by the line that made them; fused operands change state together.${graph.stage_number > 1 ? ` These are of stage ${count(graph.stage_number)}, the newest.` : ''}`;
-  morph(el, [
-    h('p', { class: 'jm-note' }, note),
-    h('table', { class: 'jm-t', 'aria-label': 'operands by line' }, head('operand', 'line', 'count', 'progress', ...states), h('tbody', {}, ...rows))
   ]);
 }
