@@ -106,7 +106,7 @@ class Dispatcher:
             return
         self._held = self._again = True
         queue, jobs, staged = self._queue, self._jobs, self._memory.staged
-        waits_for_slot = self._memory.waits_for_slot
+        waits_for_slot = self._memory.outputs.waits
         try:
             while self._again:
                 self._again = False

@@ -117,10 +117,10 @@ class HostDispatch:
         self.jobs.open(table)
         self.scaling.unpin(table)
         self.queue.open_job(table.number, table.late, table.pinned)
-        self._memory.open_job(table)
+        self._memory.next_use.open_job(table)
         self.ledger.open_job(table)
 
-    def enqueue(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
+    def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
         """Run ready operands on the workers chosen for them."""
         table = self._open(job)
         if table is None:
@@ -147,7 +147,7 @@ class HostDispatch:
         table = self._open(job)
         return [] if table is None else self.queue.take_back(table.number, set(operands))
 
-    def stop(self, job: str) -> None:
+    def stop_execution(self, job: str) -> None:
         """Drop the queued operands of a job, stop the running operands, and replace executors that do not stop."""
         table = self._open(job)
         if table is None:
@@ -158,9 +158,9 @@ class HostDispatch:
         if dropped:
             self._report(Interrupted(job, dropped, -1))
         for worker in self.workers:
-            if worker.batches and worker.batches[0].table is table and self._memory.waits_for_slot(worker.index):
-                self._memory.withdraw_slot(worker.index)
-                self._memory.refuse_slot(worker.index)
+            if worker.batches and worker.batches[0].table is table and self._memory.outputs.waits(worker.index):
+                self._memory.outputs.withdraw(worker.index)
+                self._memory.outputs.refuse(worker.index)
         asyncio.get_running_loop().call_later(GRACE_SECONDS, self._kill_unresponsive, table)
         self.dispatch()
 
@@ -262,18 +262,6 @@ class HostDispatch:
             self.workers[worker].batches[0].outs[0] = slot
         self.workers[worker].link.send(GrantSlot(PLACE, slot, why))
 
-    def waited(self, number: int, operand: int, allocating: float, preparing: float) -> None:
-        """An operand waited so many seconds for memory, and for reloaded inputs."""
-        self.times.waited(number, operand, allocating, preparing)
-
-    def usual_seconds(self, program: int) -> float:
-        """Mean seconds of a program's operands; 0.0 while none has run."""
-        return self.ledger.estimate.known(program)
-
-    def recycle(self) -> bool:
-        """Recycle workers that retain memory; returns whether memory becomes free thereby."""
-        return self.recycling.shed()
-
     def is_leaving(self, worker: int) -> bool:
         """Whether a worker's process is about to be replaced, or hangs."""
         return bool(self.workers[worker].state)
@@ -284,7 +272,7 @@ class HostDispatch:
         one = self.workers[worker]
         one.known = set()
         one.state, one.revoking, one.offered = "", False, False
-        self._memory.reset_worker(worker)
+        self._memory.retained.reset(worker)
         one.link = link
         if one.has_gpu:
             one.state, one.slots, one.is_warm = WARMING, None, False
@@ -317,7 +305,7 @@ class HostDispatch:
         self.recovery.remember(one, link, lost[0] if lost else None, why)
         self._memory.devices.lose(worker, f"{one.name}, which alone had it, ended: {why}")
         if self.scaling.leaves(worker):
-            self._memory.reset_worker(worker)
+            self._memory.retained.reset(worker)
             self.scaling.left(one)
         elif one.state != GIVEN_UP:
             self._report(WorkerMoved(worker, one.name, link.pid, "idle" if link.how == DISCARDED else "replaced"))

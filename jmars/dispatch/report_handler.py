@@ -183,7 +183,7 @@ class ReportHandler:
                 release(table.job, operand)
             done.append(operand)
         worker.done += len(done)
-        memory.inputs_read(table.number, done)
+        memory.next_use.finished(table.number, done)
         if jobs.suspects:
             jobs.suspects.difference_update((table.number, operand) for operand in done)
         return done
@@ -202,10 +202,10 @@ class ReportHandler:
         """The next operand is computed and needs a slot of `nbytes`."""
         table = batch.table
         if table.number in self._jobs.stopping:
-            self._memory.refuse_slot(worker.index)
+            self._memory.outputs.refuse(worker.index)
             return
         slot, batch.outs[0] = batch.outs[0], 0  # a slot that was taken ahead belongs to jmars/memory again
-        self._memory.place_result(worker.index, table, batch.operands[0], slot, nbytes)
+        self._memory.admission.place(worker.index, table, batch.operands[0], slot, nbytes)
 
     def _stopped(self, worker: Worker, batch: Batch, stop: Sequence[Any]) -> None:
         """The executor dropped the rest of a batch."""
@@ -236,5 +236,5 @@ class ReportHandler:
             self._jobs.suspects.add((table.number, operand))
             return None
         what = f"the operand {table.programs[table.program[operand]].name}"
-        failure = Failure.of(self._memory.function_error(what, stop.peak, stop.cap, stop.failure.text))
+        failure = Failure.of(self._memory.functions.too_much(what, stop.peak, stop.cap, stop.failure.text))
         return replace(failure, traceback=stop.failure.traceback, member=stop.failure.member)

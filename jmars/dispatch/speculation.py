@@ -104,7 +104,7 @@ class SpeculativeExecution:
         batch = worker.batches[0]
         table = batch.table
         number = -1
-        if batch.operands and not self._memory.waits_for_slot(worker.index) and table.number not in jobs.stopping:
+        if batch.operands and not self._memory.outputs.waits(worker.index) and table.number not in jobs.stopping:
             number = self._programs.number_of(table, batch.operands[0])
         return WorkerLoad(
             seconds=seconds,
@@ -296,7 +296,7 @@ class WorkerRecycling:
 
     def retained(self, worker: Worker, nbytes: int) -> None:
         """An executor measured the memory that functions left allocated."""
-        if self._memory.update_retained(worker.index, nbytes):
+        if self._memory.retained.update(worker.index, nbytes):
             self.recycle(worker)
 
     def recycle(self, worker: Worker) -> None:
@@ -328,11 +328,11 @@ class WorkerRecycling:
 
         A worker that waits for a slot does not end by itself; its result is dropped (`memory.dynamic_outputs`).
         """
-        retaining = [one for one in self._workers if one.link.pid and self._memory.retains(one.index)]
+        retaining = [one for one in self._workers if one.link.pid and self._memory.retained.retains(one.index)]
         for worker in retaining:
             if worker.state != RECYCLED:
                 self.recycle(worker)
-        return any(not worker.batches or not self._memory.waits_for_slot(worker.index) for worker in retaining)
+        return any(not worker.batches or not self._memory.outputs.waits(worker.index) for worker in retaining)
 
 
 CANCELLED = "cancelled"  # end of a process that ignored the order to stop
@@ -394,7 +394,7 @@ class BatchRecovery:
     def ended(self, worker: Worker, link: ChildLink, lost: Sequence[Batch], why: str) -> None:
         """The process `link` of a worker ended with `lost` batches."""
         if lost:
-            self._memory.withdraw_slot(worker.index)
+            self._memory.outputs.withdraw(worker.index)
         first = lost[0] if lost else None
         by_itself = link.how in ("memory", "exit") or (link.how == "signal" and "SIGKILL" not in why)
         if first is not None and first.capped and first.operands and by_itself:

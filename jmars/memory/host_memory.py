@@ -30,7 +30,6 @@ from functools import partial
 from time import perf_counter
 from typing import Any, TypedDict
 
-from jmars.errors import MemoryLimitError
 from jmars.memory.admission import Admission, MemoryEvents
 from jmars.memory.buffer_manager import AllocationRequest, BufferManager, Ended, Received, check_results
 from jmars.memory.device_memory import DeviceGrant, DeviceMemory
@@ -133,10 +132,6 @@ class HostMemory:
         self.levels: Callable[[], MemoryLevels] = partial(levels, self.buffers, self.quota)
 
     # -- jobs
-    def open_job(self, table: JobTable) -> None:
-        """Track the readers of a job's chunks."""
-        self.next_use.open_job(table)
-
     def check_results(self, size: int) -> None:
         """Raise MemoryLimitError if results of `size` bytes fit neither in memory nor on disk."""
         check_results(self.arena, size, self._disk_room())
@@ -231,42 +226,10 @@ class HostMemory:
         return self.arena.size_of(slot) if slot else 0
 
     # -- executors report
-    def inputs_read(self, number: int, operands: Iterable[int]) -> None:
-        """Operands of a job have read their inputs for the last time."""
-        self.next_use.finished(number, operands)
-
-    def place_result(self, worker: int, table: JobTable, operand: int, slot: int, size: int) -> None:
-        """An executor computed a result of `size` bytes and needs a slot; `slot` was taken ahead, 0 for none."""
-        self.admission.place(worker, table, operand, slot, size)
-
-    def waits_for_slot(self, worker: int) -> bool:
-        """Whether the executor of a worker waits for a slot."""
-        return self.outputs.waits(worker)
-
-    def withdraw_slot(self, worker: int) -> None:
-        """The executor of a worker needs no slot any more."""
-        self.outputs.withdraw(worker)
-
-    def refuse_slot(self, worker: int) -> None:
-        """Have the executor of a worker drop a result that is not needed."""
-        self.outputs.refuse(worker)
-
-    def update_retained(self, worker: int, nbytes: int) -> bool:
-        """Account for memory that functions retain in an executor; returns whether to recycle the worker."""
-        return self.retained.update(worker, nbytes)
-
-    def retains(self, worker: int) -> bool:
-        """Whether functions retain more than a little memory in the executor of a worker."""
-        return self.retained.retains(worker)
-
     def count_workers(self, workers: int) -> None:
         """There are so many workers now."""
         self.functions.workers = self.outputs.workers = workers
         self.retained.count_workers(workers, self.functions.slack)
-
-    def reset_worker(self, worker: int) -> None:
-        """A worker has a new process, without retained memory."""
-        self.retained.reset(worker)
 
     def store_loose(self, table: JobTable, operand: int, program: int, shape: Sequence[int]) -> None:
         """An operand stored a chunk of unknown size: keep the shape, free the rest of the slot."""
@@ -285,10 +248,6 @@ class HostMemory:
     def function_wants_all(self, table: JobTable, operand: int, program: int) -> bool:
         """A function exceeded the cap; returns whether the operand runs again with all memory."""
         return self.functions.wants_all(table.number, operand, program)
-
-    def function_error(self, what: str, peak: int, cap: int, text: str) -> MemoryLimitError:
-        """The error of an operand that needs more than all memory."""
-        return self.functions.too_much(what, peak, cap, text)
 
     # -- speculative copies
     def reserve_copy(self, table: JobTable, operand: int) -> int | None:

@@ -27,7 +27,6 @@ from jmars.model.messages import (
     Failure,
     InputsMissing,
     JobTable,
-    LocateChunks,
     OperandsReturned,
     Refused,
     Report,
@@ -66,7 +65,7 @@ class ExecutionActor:
     Attributes
     ----------
     memory, dispatch, processes
-        The three parts.
+        The three parts; orders that concern one part alone are methods of the part, bound here.
     """
 
     def __init__(
@@ -93,14 +92,14 @@ class ExecutionActor:
                 admitted=lambda: self.dispatch.dispatch(),
                 requeue=lambda table, operand: self.dispatch.requeue(table, operand),
                 refused=events.refused,
-                waited=lambda *times: self.dispatch.waited(*times),
+                waited=lambda *times: self.dispatch.times.waited(*times),
                 moved=events.moved,
                 copied=lambda chunk: self.report(ChunksCopied([chunk])),
                 lost=events.lost,
                 answer=lambda worker, slot, why: self.dispatch.answer(worker, slot, why),
                 is_leaving=lambda worker: self.dispatch.is_leaving(worker),
-                recycle=lambda: self.dispatch.recycle(),
-                usual_seconds=lambda program: self.dispatch.usual_seconds(program),
+                recycle=lambda: self.dispatch.recycling.shed(),
+                usual_seconds=lambda program: self.dispatch.ledger.estimate.known(program),
             ),
             lambda received, ended: self.processes.start_mover(received, ended),
             disk_room,
@@ -109,6 +108,11 @@ class ExecutionActor:
         )
         self.dispatch = HostDispatch(self.memory, workers, self.report, children.kill_all, len(gpus))
         self.processes = ProcessSupervisor(children, workers, threads, spill_folder, self.dispatch, gpus)
+        dispatch, memory = self.dispatch, self.memory
+        self.enqueue_graph, self.replan = dispatch.enqueue_graph, dispatch.replan
+        self.stop_execution, self.close_job = dispatch.stop_execution, dispatch.close_job
+        self.locate_chunks, self.free_chunks = memory.locate_chunks, memory.free_chunks
+        self.drop_chunks, self.start = memory.lost_chunks.drop, self.processes.start
 
     @property
     def workers(self) -> Sequence[Worker]:
@@ -153,34 +157,10 @@ class ExecutionActor:
         self.dispatch.open_job(table)
         self.processes.wake()
 
-    def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
-        """Run ready operands on the workers chosen for them."""
-        self.dispatch.enqueue(job, operands, workers)
-
-    def replan(self, job: str, rank: Sequence[int], workers: Sequence[int], slow: Sequence[int]) -> None:
-        """Give operands new ranks, and waiting ones new workers; slow workers take only operands planned for them."""
-        self.dispatch.replan(job, rank, workers, slow)
-
-    def stop_execution(self, job: str) -> None:
-        """Drop the queued operands of a job, stop the running operands, and replace executors that do not stop."""
-        self.dispatch.stop(job)
-
-    def close_job(self, job: str) -> None:
-        """Forget a job once no operand of the job runs, and report the measurements."""
-        self.dispatch.close_job(job)
-
     def take_back(self, job: str, operands: Sequence[int]) -> None:
         """Give up those of some operands that wait, and report them."""
         if job in self.dispatch.jobs.by_name:
             self.report(OperandsReturned(job, self.dispatch.take_back(job, operands)))
-
-    def locate_chunks(self, order: LocateChunks) -> None:
-        """Other hosts have chunks that operands of the next orders read."""
-        self.memory.locate_chunks(order)
-
-    def free_chunks(self, chunks: Sequence[int]) -> None:
-        """Free the memory and the files of chunks."""
-        self.memory.free_chunks(chunks)
 
     def keep_chunks(self, chunks: Sequence[int]) -> None:
         """Keep copies of chunks whose originals are lost, and report chunks that are not here as ChunksLost."""
@@ -189,10 +169,6 @@ class ExecutionActor:
                 self.chunks.keep(chunk)
             else:
                 self.report(ChunksLost([chunk], "its host is gone, and the copy of another host was evicted"))
-
-    def drop_chunks(self, chunks: Sequence[int]) -> None:
-        """Free chunks that count as lost, as soon as no operand under way reads them."""
-        self.memory.lost_chunks.drop(chunks)
 
     # -- the life of the host
     def add_worker(self) -> None:
@@ -209,10 +185,6 @@ class ExecutionActor:
         self.dispatch.scaling.leave()
         self.processes.wake()  # its process may hang
         self.dispatch.dispatch()
-
-    def start(self) -> None:
-        """Fork the executors."""
-        self.processes.start()
 
     def close(self) -> None:
         """Replace no process from now on."""

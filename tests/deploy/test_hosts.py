@@ -144,17 +144,17 @@ def test_a_stopped_host_is_named_and_comes_back(hosts: jmars.Cluster) -> None:
 FAULT = """
 import os, sys
 if "--join" in sys.orig_argv:
-    from jmars.worker.execution import ExecutionActor
+    from jmars.memory import HostMemory
 
     def locate_chunks(self, order):
-        ExecutionActor.locate_chunks = real
+        HostMemory.locate_chunks = real
         try:
             os.close(os.open({once!r}, os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             return real(self, order)
         raise ZeroDivisionError("injected")
 
-    real, ExecutionActor.locate_chunks = ExecutionActor.locate_chunks, locate_chunks
+    real, HostMemory.locate_chunks = HostMemory.locate_chunks, locate_chunks
 """
 
 

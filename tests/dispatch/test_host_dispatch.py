@@ -43,8 +43,10 @@ class Memory:
             memory=bytearray(HEADER), used=0, peak=0, capacity=2**30, resident=0, size_of=lambda slot: 4096
         )
         self.chunks = SimpleNamespace(memory={}, disk={}, doomed=set(), spilled=0, reloaded=0, fetched=0)
-        self.quota, self.outputs = SimpleNamespace(private={}), SimpleNamespace(take=dict)
-        self.next_use = SimpleNamespace(next_use=lambda chunk: 0)
+        self.quota = SimpleNamespace(private={})
+        self.outputs = SimpleNamespace(take=dict, waits=lambda worker: False, withdraw=self.nothing)
+        self.next_use = SimpleNamespace(next_use=lambda chunk: 0, open_job=self.nothing, finished=self.nothing)
+        self.retained = SimpleNamespace(reset=self.nothing)
         self.lost_chunks = SimpleNamespace(release=lambda: None)
         self.devices = SimpleNamespace(
             advance=self.nothing,
@@ -82,16 +84,13 @@ class Memory:
     def drop_job(self, job: Any) -> list[int]:
         return []
 
-    def waits_for_slot(self, worker: int) -> bool:
-        return False
-
     def waiting_urgencies(self) -> list[Any]:
         return []
 
     def nothing(self, *_: Any) -> None:
         pass
 
-    open_job = close_job = release = advance = free_slot = inputs_read = reset_worker = withdraw_slot = nothing
+    close_job = release = advance = free_slot = nothing
 
 
 class Link:
@@ -137,7 +136,7 @@ def job(operands: int) -> Any:
 def test_ready_operands_are_sent_and_their_chunks_stored():
     room = Room()
     room.dispatch.open_job(job(1))
-    room.dispatch.enqueue("job-1", [0], [0])
+    room.dispatch.enqueue_graph("job-1", [0], [0])
     (batch,) = room.links[0].batches()
     assert [order[0] for order in batch.operands] == [0] and [one.operands for one in room.of(Started)] == [[0]]
     room.dispatch.received(0, ExecutorReport(1, [30], 0, 0, None, []))
@@ -154,7 +153,7 @@ def test_operands_of_unknown_size_share_a_batch_while_they_are_brief(seconds, si
     room.dispatch.open_job(table(1, [program(sized=False)], [0] * 40, [()] * 40))
     if seconds is not None:
         room.dispatch.ledger.estimate.learn(0, seconds)
-    room.dispatch.enqueue("job-1", list(range(40)), [0] * 40)
+    room.dispatch.enqueue_graph("job-1", list(range(40)), [0] * 40)
     assert [len(batch.operands) for batch in room.links[0].batches()] == sizes
 
 
@@ -163,7 +162,7 @@ def test_a_failed_operand_ends_its_batch_and_the_rest_is_interrupted():
     room = Room()
     room.dispatch.open_job(job(4))
     room.dispatch.ledger.estimate.learn(0, 1e-5)
-    room.dispatch.enqueue("job-1", [0, 1, 2, 3], [0] * 4)
+    room.dispatch.enqueue_graph("job-1", [0, 1, 2, 3], [0] * 4)
     sent = [len(batch.operands) for batch in room.links[0].batches()]
     assert sent[0] > 1
     stop = OperandFailed(FAILED, Failure.of(ValueError("no")))
@@ -176,7 +175,7 @@ def test_a_failed_operand_ends_its_batch_and_the_rest_is_interrupted():
 def test_a_dead_executor_loses_what_it_ran_and_the_waiting_batch_goes_back():
     room = Room()
     room.dispatch.open_job(job(2))
-    room.dispatch.enqueue("job-1", [0, 1], [0, 0])
+    room.dispatch.enqueue_graph("job-1", [0, 1], [0, 0])
     dead, link = room.links[0], Link(200)
     dead.how = "signal"
     assert len(dead.batches()) == 2
@@ -185,7 +184,7 @@ def test_a_dead_executor_loses_what_it_ran_and_the_waiting_batch_goes_back():
     assert [(one.operands, one.how) for one in room.of(WorkerLost)] == [([0], "signal")]
     assert [one.operands for one in room.of(Interrupted)] == [[1]] and not room.memory.held
     assert [one.state for one in room.of(WorkerMoved)] == ["replaced"] and room.dispatch.workers[0].restarts == 1
-    room.dispatch.enqueue("job-1", [0, 1], [0, 0])
+    room.dispatch.enqueue_graph("job-1", [0, 1], [0, 0])
     assert len(link.batches()) == 2, "an operand that ran when a worker died runs alone"
 
 
@@ -193,8 +192,8 @@ def test_a_dead_executor_loses_what_it_ran_and_the_waiting_batch_goes_back():
 def test_a_stopped_job_is_drained_and_a_deaf_executor_is_killed():
     room = Room()
     room.dispatch.open_job(job(3))
-    room.dispatch.enqueue("job-1", [0, 1, 2], [0] * 3)
-    room.dispatch.stop("job-1")
+    room.dispatch.enqueue_graph("job-1", [0, 1, 2], [0] * 3)
+    room.dispatch.stop_execution("job-1")
     assert [list(one.operands) for one in room.of(Interrupted)] == [[2]]
     room.dispatch._kill_unresponsive(room.dispatch.jobs.by_name["job-1"])  # after the grace
     assert room.killed == [room.links[0]]
@@ -209,7 +208,7 @@ def test_a_suspect_worker_is_sent_nothing_until_it_is_well():
     room = Room(workers=2)
     room.dispatch.moved(0, 100, "suspect")
     room.dispatch.open_job(job(2))
-    room.dispatch.enqueue("job-1", [0, 1], [0, 0])
+    room.dispatch.enqueue_graph("job-1", [0, 1], [0, 0])
     assert not room.links[0].batches() and len(room.links[1].batches()) == 2
     room.dispatch.moved(0, 100, "")
     assert [(one.worker, one.state) for one in room.of(WorkerMoved)] == [(0, "suspect"), (0, "idle")]
@@ -220,7 +219,7 @@ def test_without_processes_waiting_jobs_fail_with_the_reason():
     room = Room()
     room.dispatch.unavailable(0)
     room.dispatch.open_job(job(2))
-    room.dispatch.enqueue("job-1", [0, 1], [0, 0])
+    room.dispatch.enqueue_graph("job-1", [0, 1], [0, 0])
     room.dispatch.no_executors(ClusterError("no process"))
     (refused,) = room.of(Refused)
     assert refused.failure.text == "no process" and room.dispatch.is_busy
@@ -230,7 +229,7 @@ def test_without_processes_waiting_jobs_fail_with_the_reason():
 def test_a_fault_in_handling_a_report_replaces_the_executor():
     room = Room()
     room.dispatch.open_job(job(1))
-    room.dispatch.enqueue("job-1", [0], [0])
+    room.dispatch.enqueue_graph("job-1", [0], [0])
     room.dispatch.received(0, ExecutorReport(5, [1] * 5, 0, 0, None, []))
     assert room.killed == [room.links[0]] and type(room.reports[-1]).__name__ == "JobBroken"
 
@@ -241,9 +240,9 @@ def test_orders_for_closed_jobs_and_reports_without_a_batch_do_nothing():
     room.dispatch.open_job(job(1))
     room.dispatch.close_job("job-1")
     before = len(room.reports)
-    room.dispatch.enqueue("job-1", [0], [0])
+    room.dispatch.enqueue_graph("job-1", [0], [0])
     room.dispatch.replan("job-1", [0], [0], [])
-    room.dispatch.stop("job-1")
+    room.dispatch.stop_execution("job-1")
     room.dispatch.close_job("job-1")
     assert room.dispatch.take_back("job-1", [0]) == []
     room.dispatch.received(0, ExecutorReport(1, [1], 0, 0, None, []))
@@ -273,9 +272,9 @@ def test_operands_of_a_gpu_that_is_given_up_go_to_cores_or_to_another_gpu():
         room = with_gpus(gpus)
         room.dispatch.open_job(table(1, [program()], [0] * 4, [()] * 4, device=device))
         room.dispatch.moved(1, 101, "suspect")  # so that operands wait for it
-        room.dispatch.enqueue("job-1", [0, 1], [1, 1])
+        room.dispatch.enqueue_graph("job-1", [0, 1], [1, 1])
         lose(room, 1)
-        room.dispatch.enqueue("job-1", [2, 3], [1, 1])
+        room.dispatch.enqueue_graph("job-1", [2, 3], [1, 1])
         begun = [one.worker for one in room.of(Started)]
         assert set(begun) == {takes} and room.dispatch.workers[1].gpu_bytes == 0
         assert [one.state for one in room.of(WorkerMoved) if one.worker == 1][-1] == "given up"
@@ -287,9 +286,9 @@ def test_operands_that_need_a_gpu_that_is_given_up_fail_with_the_reason():
     room = with_gpus(1)
     room.dispatch.open_job(table(1, [program()], [0] * 3, [()] * 3, device=bytes([GPU, GPU_ONLY, GPU_ONLY])))
     room.dispatch.moved(1, 101, "suspect")
-    room.dispatch.enqueue("job-1", [0, 1], [1, 1])
+    room.dispatch.enqueue_graph("job-1", [0, 1], [1, 1])
     lose(room, 1)
-    room.dispatch.enqueue("job-1", [2], [1])
+    room.dispatch.enqueue_graph("job-1", [2], [1])
     refused = room.of(Refused)
     assert [one.operand for one in refused] == [1, 2] and [one.operands for one in room.of(Started)] == [[0]]
     assert refused[0].failure.text.startswith("step must run on a GPU, and gpu-0 is given up: no luck")
@@ -302,8 +301,8 @@ def test_operands_pinned_to_a_lost_gpu_fail_though_there_is_another():
     pinned = {0: 1, 1: 1, 2: 2}
     room.dispatch.open_job(table(1, [program()], [0] * 3, [()] * 3, device=bytes([GPU_ONLY] * 3), pinned=pinned))
     room.dispatch.moved(1, 101, "suspect")
-    room.dispatch.enqueue("job-1", [0], [1])
+    room.dispatch.enqueue_graph("job-1", [0], [1])
     lose(room, 1)
-    room.dispatch.enqueue("job-1", [1, 2], [1, 2])
+    room.dispatch.enqueue_graph("job-1", [1, 2], [1, 2])
     assert [one.operand for one in room.of(Refused)] == [0, 1]
     assert [(one.operands, one.worker) for one in room.of(Started)] == [([2], 2)]

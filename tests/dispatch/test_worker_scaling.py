@@ -53,7 +53,7 @@ class Host(Room):
 def test_a_worker_that_comes_takes_what_waits():
     host = Host(1)
     host.dispatch.open_job(job(3))
-    host.dispatch.enqueue("job-1", [0, 1, 2], [0, 0, 0])
+    host.dispatch.enqueue_graph("job-1", [0, 1, 2], [0, 0, 0])
     assert [one.worker for one in host.of(Started)] == [0, 0]
     assert host.add() == 1 and host.counted == [2]
     assert [(one.operands, one.worker) for one in host.of(Started)][2:] == [([2], 1)]
@@ -63,13 +63,13 @@ def test_a_worker_that_comes_takes_what_waits():
 def test_a_worker_leaves_after_its_batch_and_its_queue_goes_to_others():
     host = Host(2)
     host.dispatch.open_job(table(1, [program()], [0] * 8, [()] * 8))
-    host.dispatch.enqueue("job-1", list(range(8)), [1] * 8)
+    host.dispatch.enqueue_graph("job-1", list(range(8)), [1] * 8)
     host.dispatch.replan("job-1", [0] * 8, [-1] * 8, [0])  # worker 0 is slow: it takes only what is planned for it
     running, behind = (list(batch.operands) for batch in host.dispatch.workers[1].batches)
     host.dispatch.scaling.leave()
     host.dispatch.dispatch()
     assert not host.links[1].is_killed and host.of(Interrupted)[-1].operands == behind
-    host.dispatch.enqueue("job-1", behind, [1] * len(behind))  # the plan is for two workers still
+    host.dispatch.enqueue_graph("job-1", behind, [1] * len(behind))  # the plan is for two workers still
     host.dispatch.received(1, ExecutorReport(len(running), [30] * len(running), 0, 0, None, []))
     assert host.links[1].is_killed
     host.end(1)
@@ -86,7 +86,7 @@ def test_a_worker_leaves_after_its_batch_and_its_queue_goes_to_others():
 def test_a_worker_wanted_again_before_it_has_left_gets_a_new_process():
     host = Host(2)
     host.dispatch.open_job(job(2))
-    host.dispatch.enqueue("job-1", [0, 1], [1, 1])
+    host.dispatch.enqueue_graph("job-1", [0, 1], [1, 1])
     host.dispatch.scaling.leave()
     assert host.dispatch.leaves(1) and host.add() is None and not host.dispatch.leaves(1)
     host.dispatch.started(1, Executor(300))  # as supervision does at the end of a process that is recycled
@@ -98,7 +98,7 @@ def test_a_worker_wanted_again_before_it_has_left_gets_a_new_process():
 def test_workers_that_have_left_in_any_order_come_again():
     host = Host(3)
     host.dispatch.open_job(job(1))
-    host.dispatch.enqueue("job-1", [0], [2])
+    host.dispatch.enqueue_graph("job-1", [0], [2])
     ran = next(iter(host.of(Started))).worker
     for _ in range(2):
         host.dispatch.scaling.leave()
@@ -117,10 +117,10 @@ def test_operands_pinned_to_a_worker_that_leaves_run_anywhere():
     for worker in (0, 1):
         host.dispatch.moved(worker, 0, "suspect")
     host.dispatch.open_job(table(1, [program()], [0] * 3, [()] * 3, pinned={0: 1, 1: 0}))
-    host.dispatch.enqueue("job-1", [0, 1], [1, 0])
+    host.dispatch.enqueue_graph("job-1", [0, 1], [1, 0])
     host.dispatch.scaling.leave()
     host.dispatch.open_job(table(2, [program()], [0], [()], pinned={0: 1}))
-    host.dispatch.enqueue("job-2", [0], [0])
+    host.dispatch.enqueue_graph("job-2", [0], [0])
     host.dispatch.moved(0, 0, "")
     for _ in range(3):
         batches = host.dispatch.workers[0].batches

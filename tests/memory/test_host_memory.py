@@ -71,7 +71,7 @@ def room() -> Iterator[Room]:
 
 def test_an_operand_that_fits_is_admitted_at_once(room):
     job = table(1, [program()], [0], [()])
-    room.memory.open_job(job)
+    room.memory.next_use.open_job(job)
     slot = room.memory.admit(job, 0)
     assert slot > 0 and room.memory.size_of(slot) == PAGE and not room.said
     room.memory.give_back(job, 0, slot)
@@ -80,7 +80,7 @@ def test_an_operand_that_fits_is_admitted_at_once(room):
 
 def test_the_chunk_read_last_is_evicted_and_reloaded_for_its_reader(room):
     job = table(1, [program(), program(1)], [0, 0, 0, 0, 1, 1], [(), (), (), (), (0,), (3,)])
-    room.memory.open_job(job)
+    room.memory.next_use.open_job(job)
     for operand in range(4):
         room.memory.chunks.memory[job.chunk[operand]] = room.memory.admit(job, operand)
     room.memory.next_use.finished(1, range(4))
@@ -96,14 +96,14 @@ def test_the_chunk_read_last_is_evicted_and_reloaded_for_its_reader(room):
 
 def test_an_operand_larger_than_the_memory_is_refused(room):
     job = table(1, [program(size=5 * PAGE)], [0], [()])
-    room.memory.open_job(job)
+    room.memory.next_use.open_job(job)
     assert room.memory.admit(job, 0) == -1 and room.said == [("refused", 0, MemoryLimitError)]
     assert not room.memory.is_blocked
 
 
 def test_a_result_of_unknown_size_gets_its_slot_when_an_operand_ends(room):
     job = table(1, [program(), program(sized=False)], [0, 1], [(), ()])
-    room.memory.open_job(job)
+    room.memory.next_use.open_job(job)
     slots = [room.arena.allocate(PAGE) for _ in range(3)]
     room.active = [(0, job, [1]), (1, job, [0])]
     room.memory.admission.place(0, job, 1, 0, PAGE)
@@ -116,7 +116,7 @@ def test_a_result_of_unknown_size_gets_its_slot_when_an_operand_ends(room):
 
 def test_dropped_operands_leave_the_queue_and_give_all_back(room):
     job = table(1, [program(size=3 * PAGE)], [0, 0], [(), ()])
-    room.memory.open_job(job)
+    room.memory.next_use.open_job(job)
     slot = room.memory.admit(job, 0)
     room.active = [(0, job, [0])]
     assert room.memory.admit(job, 1) == -1 and room.memory.is_blocked
@@ -129,7 +129,7 @@ def test_dropped_operands_leave_the_queue_and_give_all_back(room):
 def test_a_speculative_copy_has_memory_that_becomes_the_operands():
     room = Room(8)
     job = table(1, [program(work=PAGE)], [0], [()])
-    room.memory.open_job(job)
+    room.memory.next_use.open_job(job)
     first = room.memory.admit(job, 0)
     second = room.memory.reserve_copy(job, 0)
     assert second not in (None, first) and room.arena.used == 4 * PAGE

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from jmars.flow import Counters
+from jmars.memory import HostMemory
 from jmars.model.messages import Finished, JobClosed, Report, Started
 from jmars.model.status import OperandState as S
 from jmars.scheduler.operand_rows import OperandActor
 from jmars.scheduler.session_actor import SessionActor
 from jmars.storage.arena import Arena
-from jmars.worker.execution import ExecutionActor
 from tests.sim import executor
 from tests.sim.faults import Faults
 from tests.sim.world import Failed, World, run
@@ -88,7 +88,7 @@ def test_who_loses_a_report(monkeypatch: pytest.MonkeyPatch, kind: type) -> None
 
 
 def test_who_never_frees(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ExecutionActor, "free_chunks", lambda *_: None)
+    monkeypatch.setattr(HostMemory, "free_chunks", lambda *_: None)
     assert "still there" in found() or "left behind" in found()
 
 
