@@ -43,23 +43,12 @@ class UnsharedStore:
     def __init__(self, abandon: Callable[[int, int], None]) -> None:
         self.abandon = abandon
 
-    def reserve(self, chunk: int, size: int) -> Awaitable[int]:
-        """Raise ClusterError."""
-        raise self._refusal()
-
-    def seal(self, chunk: int) -> None:
-        """Raise ClusterError."""
-        raise self._refusal()
-
     def pin(self, ticket: str, chunks: Sequence[int], lasting: bool = False) -> Awaitable[list[int]]:
         """Raise ClusterError."""
-        raise self._refusal()
+        raise ClusterError("this cluster shares no memory with clients; send and read chunks by 'passing'")
 
     def unpin(self, ticket: str) -> None:
         """No effect: nothing is pinned."""
-
-    def _refusal(self) -> ClusterError:
-        return ClusterError("this cluster shares no memory with clients; send and read chunks by 'passing'")
 
 
 ChunkStore: TypeAlias = "StoreActor | UnsharedStore"
@@ -217,20 +206,10 @@ class ClientSession:
 
 
 class ClientStore:
-    """The actor "store" of a client: StoreActor, with notes of the client's pins and uploads."""
+    """The calls of the actor "store" of a client that concern its pins and uploads; StoreActor answers the others."""
 
     def __init__(self, store: ChunkStore, client: Client) -> None:
         self._store, self._client = store, client
-
-    @remote_method
-    def reserve(self, chunk: int, size: int) -> Awaitable[int]:
-        """As StoreActor's."""
-        return self._store.reserve(chunk, size)
-
-    @remote_method
-    def seal(self, chunk: int) -> None:
-        """As StoreActor's."""
-        self._store.seal(chunk)
 
     @remote_method
     def abandon(self, first: int, count: int) -> None:

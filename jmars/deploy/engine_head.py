@@ -70,8 +70,8 @@ class EngineHead(ClusterHead):
         await workers.start()
         try:
             passing = EngineChunks(workers)
-            plans = memory.plan_bytes(memory.default_limit())
-            scheduler = InProcessScheduler(workers, workers.names, plans, self.job_ended, self._machine, passing.read)
+            ours = memory.plan_bytes(memory.default_limit()), self.job_ended, self._machine, self.read_chunk
+            scheduler = InProcessScheduler(workers, workers.names, *ours)
             watch = WhyService(partial(engine_status, workers), self._moved, scheduler.reasons, self.stalled)
             self.serve_with(scheduler, UnsharedStore(passing.abandon), watch, passing)
             await self.serve_clients(workers.announce, listening, engine=workers.engine.kind)
@@ -301,10 +301,6 @@ class EngineChunks:
         for chunk in chunks:
             self._coming.pop(chunk, None)
         self._workers.abandon(chunks)
-
-    async def read(self, chunk: int, size: int) -> bytes:
-        """The first `size` bytes of a chunk."""
-        return await self._workers.read(ChunkElements.first(chunk, size)) if size else b""
 
 
 THREADS = 4  # that prepare graphs

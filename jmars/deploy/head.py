@@ -6,8 +6,7 @@ Holds connections and the lease, tells of jobs that end or stall, and has the me
 `WhyService` joins the status of the host with the scheduler's knowledge: it explains to clients why jobs do not move,
 and reports such jobs unasked by a watchdog.
 
-`SchedulerPort` is what a head needs of a scheduler in any process. `InProcessScheduler` is the scheduler in the control
-process, for clusters that end with their kernel.
+`InProcessScheduler` is the scheduler in the control process, for clusters that end with their kernel.
 Source: docs/explanation/seeds.md, "Architecture".
 """
 
@@ -20,7 +19,7 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jmars.actors import ActorChannel, Mailbox, remote_method, serve
 from jmars.deploy.clients import ChunkStore, Client, Clients, Lease
@@ -31,6 +30,7 @@ from jmars.errors import ClusterError, JmarsError, fault_of
 from jmars.model.status import HostStatus, Verdict
 from jmars.scheduler import EventLog, Machine, SessionActor, TaskManagerActor
 from jmars.scheduler.why import CALM, Watchdog, WhyActor
+from jmars.storage.chunks import ChunkElements, received
 
 if TYPE_CHECKING:
     from jmars.engines.port import EngineWorkers
@@ -61,9 +61,10 @@ class ClusterHead(ABC):
         Process that removes leftovers; 0 for none.
     """
 
-    scheduler: SchedulerPort
+    scheduler: Scheduler
     clients: Clients
     watch: WhyService
+    passing: Any  # the actor with the chunks: gather, put, put_piece
     watch_seconds = WATCH_SECONDS
     janitor = 0
 
@@ -85,19 +86,25 @@ class ClusterHead(ABC):
         names: Sequence[str],
         plan_bytes: int,
         machine: Callable[[], Machine],
-        read_chunk: Callable[[int, int], Awaitable[bytes]],
         resumed: Callable[[], None] = lambda: None,
-    ) -> SchedulerPort:
+    ) -> Scheduler:
         """A scheduler in this process; where asked for in processes of its own, which may die without harm."""
-        common = plan_bytes, self.job_ended, machine, read_chunk
+        common = plan_bytes, self.job_ended, machine, self.read_chunk
         if not self.orders["schedulers"]:
             return InProcessScheduler(workers, names, *common)
         orders, journal = {"limit": self.limit, "workers": self.n_workers, **self.orders}, str(self.folders.journal)
         return SchedulerSubprocess(orders, journal, workers, *common, self.uploads, self.give_up, resumed)
 
-    def serve_with(self, scheduler: SchedulerPort, store: ChunkStore, watch: WhyService, passing: Any) -> None:
+    async def read_chunk(self, chunk: int, size: int) -> bytes:
+        """The first `size` bytes of a chunk, for decisions by value."""
+        if not size:
+            return b""
+        data, sent = await self.passing.gather(ChunkElements.first(chunk, size))
+        return received(data, sent, f"chunk {chunk}")
+
+    def serve_with(self, scheduler: Scheduler, store: ChunkStore, watch: WhyService, passing: Any) -> None:
         """Make the actors that clients reach."""
-        self.scheduler, self.watch = scheduler, watch
+        self.scheduler, self.watch, self.passing = scheduler, watch, passing
         self.clients = Clients(scheduler.session, store, self.orders["detach"])
         self._actors = {
             "tasks": scheduler.tasks,
@@ -245,7 +252,7 @@ class ClusterHead(ABC):
             mailbox.add(name, actor)
         mailbox.add("host", ClientHost(self, client), self)
         mailbox.add("session", client.session, self.scheduler.session)
-        mailbox.add("store", client.store)
+        mailbox.add("store", client.store, self.clients.store)
         self._knocking[channel] = client
         return mailbox
 
@@ -501,60 +508,21 @@ class WhyService:
         self._tell({"job": job, "calm": calm, "seconds": seconds, **verdict})
 
 
-class SchedulerPort(Protocol):
-    """A scheduler as the clients' host sees it, in any process: jobs, process and log.
+class InProcessScheduler:
+    """The scheduler in this process.
 
-    InProcessScheduler is in the host's process, SchedulerSubprocess in a separate process, whose actors are proxies.
+    `SchedulerSubprocess` has the same attributes and methods, and proxies as `session`, `tasks` and `reasons`.
+
+    Attributes
+    ----------
+    submitted
+        Set with each job; cleared by the caller that waits for one.
+    note, break_jobs, close
+        The session's: an event of the host is logged, the running jobs fail for a fault of jmars, all jobs are
+        cancelled (threads that prepare a graph see it at their next check).
     """
 
-    submitted: asyncio.Event  # set with each job; whoever waits for one clears it
-
-    @property
-    def session(self) -> SessionActor:
-        """Jobs and tensors."""
-
-    @property
-    def tasks(self) -> TaskManagerActor:
-        """Jobs as Mars's tasks."""
-
-    @property
-    def reasons(self) -> WhyActor:
-        """Why jobs stand as they do."""
-
-    def start(self) -> None:
-        """Start the scheduler's process, if there is one."""
-
-    def close(self) -> None:
-        """End the scheduler's process, if there is one."""
-
-    @property
-    def pid(self) -> int:
-        """The process that schedules; 0 while none does."""
-
-    @property
-    def pids(self) -> dict[str, int]:
-        """The scheduler's own processes, by name."""
-
-    @property
-    def state(self) -> str:
-        """State for `Cluster.info`: running or starting."""
-
-    @property
-    def active(self) -> bool:
-        """Whether a job has not ended."""
-
-    def note(self, kind: str, job: str, data: dict[str, Any]) -> None:
-        """Log an event of the host."""
-
-    def break_jobs(self, why: str) -> None:
-        """End all jobs that run with an InternalError, for a fault of jmars."""
-
-    async def plans(self) -> dict[str, int]:
-        """Counts of kept structures, and how often they served."""
-
-
-class InProcessScheduler:
-    """A `SchedulerPort` to objects of this process."""
+    state, pids = "running", dict[str, int]()  # without processes of its own
 
     def __init__(
         self,
@@ -565,50 +533,27 @@ class InProcessScheduler:
         machine: Callable[[], Machine],
         read_chunk: Callable[[int, int], Awaitable[bytes]],
     ) -> None:
-        self.session = SessionActor(execution, workers, EventLog(), job_ended, plan_bytes)
-        self.session.plan_for(machine)
-        self.session.context.read_chunk = read_chunk
-        execution.connect(self.session)
-        self.tasks = TaskManagerActor(self.session)
-        self.reasons = WhyActor(self.session)
-        self.submitted = self.session.submitted
+        session = self.session = SessionActor(execution, workers, EventLog(), job_ended, plan_bytes)
+        session.plan_for(machine)
+        session.context.read_chunk = read_chunk
+        execution.connect(session)
+        self.tasks = TaskManagerActor(session)
+        self.reasons = WhyActor(session)
+        self.submitted, self.pid = session.submitted, os.getpid()
+        self.note, self.break_jobs, self.close = session.note, session.break_jobs, session.close
 
     def start(self) -> None:
         """No effect."""
-
-    def close(self) -> None:
-        """Cancel all jobs: threads that prepare a graph see it at their next check."""
-        self.session.close()
-
-    @property
-    def pid(self) -> int:
-        """This process."""
-        return os.getpid()
-
-    @property
-    def pids(self) -> dict[str, int]:
-        """No process of its own."""
-        return {}
-
-    @property
-    def state(self) -> str:
-        """Always running."""
-        return "running"
 
     @property
     def active(self) -> bool:
         """Whether a job has not ended."""
         return self.session.active
 
-    def note(self, kind: str, job: str, data: dict[str, Any]) -> None:
-        """Log an event of the host."""
-        self.session.note(kind, job, data)
-
-    def break_jobs(self, why: str) -> None:
-        """End all jobs that run with an InternalError."""
-        self.session.break_jobs(why)
-
     async def plans(self) -> dict[str, int]:
         """Counts of kept structures, and how often they served; dropped tensors are freed by then."""
         self.session.free_dropped()
         return self.session.plans.counts()
+
+
+Scheduler: TypeAlias = InProcessScheduler | SchedulerSubprocess

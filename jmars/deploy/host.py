@@ -11,7 +11,7 @@ import asyncio
 import json
 import logging
 import os
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -29,7 +29,7 @@ from jmars.storage import Arena
 from jmars.tensor.engine import NoComputeEngine, set_engine
 from jmars.worker import Zygote, start_zygote
 from jmars.worker.host_status import host_status
-from jmars.worker.store import ChunkPiecesActor
+from jmars.worker.store import ChunkTransferActor
 
 log = logging.getLogger("jmars.host")
 
@@ -42,15 +42,11 @@ class Host(ClusterHead):
         self.arena, self.janitor = arena, janitor
         self.machine = HostMachine(orders, folders, zygote, janitor, arena, self.ended.set)
         self.execution = self.machine.execution
-        passing = ChunkPiecesActor(self.machine.store, arena.memory)
-
-        def read_chunk(chunk: int, size: int) -> Awaitable[bytes]:
-            return passing.read(chunk, 0, size)
-
         plans, names = memory.plan_bytes(orders["limit"]), self.machine.names
-        scheduler = self.make_scheduler(self.execution, names, plans, self._machine, read_chunk)
+        scheduler = self.make_scheduler(self.execution, names, plans, self._machine)
         status = partial(host_status, self.execution)
         watch = WhyService(status, self.machine.moved, scheduler.reasons, self.stalled)
+        passing = ChunkTransferActor(self.machine.store, arena.memory)
         self.serve_with(scheduler, self.machine.store, watch, passing)
 
     # -- for clients

@@ -123,9 +123,7 @@ class HostsHead(ClusterHead):
             passing = HostsChunks(self.roster)
             plans = memory.plan_bytes(memory.default_limit())
             set_engine(NoComputeEngine(self.limit, self.n_workers))  # tensors are built here where a graph unfolds
-            scheduler = self.make_scheduler(
-                self.hosts, self.hosts.names, plans, self._machine, passing.read, self._tell_standing
-            )
+            scheduler = self.make_scheduler(self.hosts, self.hosts.names, plans, self._machine, self._tell_standing)
             self._elastic = ElasticHosts(
                 self.roster, launches, self.orders["hosts"], passing.is_coming, scheduler.session.demand
             )

@@ -30,7 +30,7 @@ from jmars.worker import Zygote
 from jmars.worker.chunk_exchange import WITHDRAWN, ChunkExchange, ChunkKeepingActor, ServingActor
 from jmars.worker.host_status import host_status
 from jmars.worker.remote_scheduler import HostOrders, RecoverySnapshot, RemoteScheduler
-from jmars.worker.store import ChunkPiecesActor
+from jmars.worker.store import ChunkTransferActor
 
 log = logging.getLogger("jmars.host")
 
@@ -81,9 +81,10 @@ class Member:
         self._orders = HostOrders(execution, reports, known, self.exchange.open_lanes)
         self._orders.hold()  # those of running jobs come with the answer to the join
         self.mailbox.add("workers", self._orders)
-        self.mailbox.add("passing", ChunkPiecesActor(self.machine.store, arena.memory))
+        store = self.machine.store
+        self.mailbox.add("passing", ChunkTransferActor(store, arena.memory), store)
         self.mailbox.add("serving", ServingActor(execution, arena.memory, folders.spill))
-        self.mailbox.add("member", MemberActor(self))
+        self.mailbox.add("member", self)
         self.mailbox.add("keeping", ChunkKeepingActor(execution))
         self.mailbox.add("peers", self.exchange)
         self.break_jobs = self._orders.break_jobs
@@ -167,6 +168,54 @@ class Member:
                 return ""
         return error
 
+    # -- for the head, beside orders
+    @remote_method
+    async def look(self, active: bool) -> dict[str, Any]:
+        """Report processes that came or went; the memory, and the status for who asks why a job does not move."""
+        await self.started.wait()
+        machine = self.machine
+        await machine.look(active, {})
+        self.tell_carried()
+        return {
+            "memory": machine.standing(),
+            "status": host_status(machine.execution),
+            "moved": machine.moved(),
+            "links": dict(self.exchange.carrier.links),
+            "transports": dict(self.exchange.carrier.transports),
+        }
+
+    @remote_method
+    async def info(self) -> dict[str, Any]:
+        """Processes and memory; see Cluster.info."""
+        await self.started.wait()
+        machine = self.machine
+        private = machine.private({})
+        return {
+            "workers": machine.workers_info(private),
+            "memory": machine.memory_info(private),
+            "relayed": self.exchange.relayed,
+            "fetched": machine.execution.chunks.fetched,
+            "pid": os.getpid(),
+            "janitor": {"pid": machine.janitor},
+        }
+
+    @remote_method
+    def rest(self) -> None:
+        """No job runs: graphs take no memory any more."""
+        self.machine.execution.memory.graph_room.update(0)
+
+    @remote_method
+    def start_again(self, environment: dict[str, str]) -> None:
+        """Start the host again with these variables."""
+        self.environment = dict(environment)
+        self.again.set()
+
+    @remote_method
+    def end(self, why: str) -> None:
+        """End the host."""
+        log.info("the host ends: %s", why)
+        self.ended.set()
+
     # -- the life of the process
     def start(self) -> None:
         """Fork the executors."""
@@ -189,60 +238,6 @@ class Member:
         self.exchange.close()
         await self.machine.close()
         self.folders.remove()
-
-
-class MemberActor:
-    """The actor "member": what the head asks of a host beside orders."""
-
-    def __init__(self, member: Member) -> None:
-        self._member = member
-
-    @remote_method
-    async def look(self, active: bool) -> dict[str, Any]:
-        """Report processes that came or went; the memory, and the status for who asks why a job does not move."""
-        await self._member.started.wait()
-        machine = self._member.machine
-        await machine.look(active, {})
-        self._member.tell_carried()
-        return {
-            "memory": machine.standing(),
-            "status": host_status(machine.execution),
-            "moved": machine.moved(),
-            "links": dict(self._member.exchange.carrier.links),
-            "transports": dict(self._member.exchange.carrier.transports),
-        }
-
-    @remote_method
-    async def info(self) -> dict[str, Any]:
-        """Processes and memory; see Cluster.info."""
-        await self._member.started.wait()
-        machine = self._member.machine
-        private = machine.private({})
-        return {
-            "workers": machine.workers_info(private),
-            "memory": machine.memory_info(private),
-            "relayed": self._member.exchange.relayed,
-            "fetched": machine.execution.chunks.fetched,
-            "pid": os.getpid(),
-            "janitor": {"pid": machine.janitor},
-        }
-
-    @remote_method
-    def rest(self) -> None:
-        """No job runs: graphs take no memory any more."""
-        self._member.machine.execution.memory.graph_room.update(0)
-
-    @remote_method
-    def start_again(self, environment: dict[str, str]) -> None:
-        """Start the host again with these variables."""
-        self._member.environment = dict(environment)
-        self._member.again.set()
-
-    @remote_method
-    def end(self, why: str) -> None:
-        """End the host."""
-        log.info("the host ends: %s", why)
-        self._member.ended.set()
 
 
 def own_address(heads: Sequence[str]) -> str:

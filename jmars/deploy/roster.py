@@ -24,7 +24,7 @@ from jmars.model.messages import ChunksLost, Order, Report
 from jmars.scheduler.host_jobs import HostRow
 from jmars.scheduler.hosts import Hosts
 from jmars.scheduler.membership import Change, HostBack, HostGone, HostSuspect, Membership
-from jmars.storage.chunks import ChunkElements, received
+from jmars.storage.chunks import ChunkElements
 
 log = logging.getLogger("jmars.host")
 
@@ -481,10 +481,3 @@ class HostsChunks:
             if link is not None:
                 link.channel.tell("passing", "abandon", chunk, 1)
         self._roster.hosts.free_chunks(range(first, first + count))
-
-    async def read(self, chunk: int, size: int) -> bytes:
-        """The first `size` bytes of a chunk."""
-        if not size:
-            return b""
-        data, sent = await self.gather(ChunkElements.first(chunk, size))
-        return received(data, sent, f"chunk {chunk}")

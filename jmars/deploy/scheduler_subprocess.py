@@ -51,7 +51,7 @@ MACHINE_SECONDS = 2.0  # between two tellings of what operands cost here
 
 
 class SchedulerSubprocess:
-    """A `SchedulerPort` to another process.
+    """A scheduler in a separate process, with the attributes and methods of `InProcessScheduler`.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class SchedulerSubprocess:
             self._holders = ShardHolders(orders["schedulers"] - 1, folder, orders["path"], self._holder_moved)
             self._orders["holders"] = self._holders.orders
         self._job_ended, self._machine, self._besides, self._hopeless = job_ended, machine, besides, hopeless
-        self._resumed = resumed
+        self._resumed, self._read_chunk = resumed, read_chunk
         self.submitted = asyncio.Event()
         self.session = actor_proxy(SessionActor, "session", self._ask_session, self._tell)
         self.tasks = actor_proxy(TaskManagerActor, "tasks", self.ask, self._tell)
@@ -107,7 +107,8 @@ class SchedulerSubprocess:
         self._mailbox = Mailbox()
         self._orders_taken = Orders(workers, self._reports, self._known)
         self._mailbox.add("workers", self._orders_taken)
-        self._mailbox.add("host", _ForScheduler(self, read_chunk))
+        self._mailbox.add("host", self)
+        self.break_jobs = self._orders_taken.break_jobs
         self._process: subprocess.Popen[bytes] | None = None
         self._hearing: ActorChannel | None = None  # takes reports
         self._channel: ActorChannel | None = None  # takes all
@@ -171,10 +172,6 @@ class SchedulerSubprocess:
                 self._tell_machine()
             self._hearing.tell("scheduler", "note", kind, job, data)
 
-    def break_jobs(self, why: str) -> None:
-        """End all jobs that run with an InternalError."""
-        self._orders_taken.break_jobs(why)
-
     async def plans(self) -> dict[str, int]:
         """Counts of kept structures, and how often they served."""
         return dict(await self.ask("scheduler", "plans"))
@@ -218,12 +215,19 @@ class SchedulerSubprocess:
         """`ask`, for calls whose answer is not needed."""
         asyncio.ensure_future(self.ask(actor, method, *args)).add_done_callback(_heard)
 
+    # -- for the scheduler
+    @remote_method
     def job_ended(self, report: dict[str, Any]) -> None:
         """A job has ended; told twice perhaps, by two schedulers."""
         self._running.discard(report["job"])
         if report["job"] not in self._over:
             self._over.append(report["job"])
             self._job_ended(report)
+
+    @remote_method
+    def read_chunk(self, chunk: int, size: int) -> Awaitable[bytes]:
+        """The first bytes of a chunk, for decisions by value."""
+        return self._read_chunk(chunk, size)
 
     # -- the life of the process
     async def _live(self) -> None:
@@ -346,23 +350,6 @@ def machine_as_data(machine: Machine) -> tuple[Any, ...]:
     hosts = machine.rows, list(machine.numbers), list(machine.row_of_worker)
     told = machine.profile.as_data(), machine.memory, machine.fresh, list(machine.gpus)
     return *told, b"" if machine.rows is None else pickle.dumps(hosts)
-
-
-class _ForScheduler:
-    """The actor "host": the host's methods for the scheduler, beside orders."""
-
-    def __init__(self, apart: SchedulerSubprocess, read_chunk: Callable[[int, int], Awaitable[bytes]]) -> None:
-        self._apart, self._read_chunk = apart, read_chunk
-
-    @remote_method
-    def job_ended(self, report: dict[str, Any]) -> None:
-        """A job has ended."""
-        self._apart.job_ended(report)
-
-    @remote_method
-    def read_chunk(self, chunk: int, size: int) -> Awaitable[bytes]:
-        """The first bytes of a chunk, for decisions by value."""
-        return self._read_chunk(chunk, size)
 
 
 def _heard(asked: asyncio.Future[Any]) -> None:

@@ -4,14 +4,11 @@ The client maps the same memory, and requests here a slot to fill, or chunks to 
 goes through a socket. A client may be interrupted at any point, and so names all requests, to release any of them
 by that name, granted or not. Source: docs/explanation/seeds.md, "Memory management".
 
-ChunkPiecesActor: takes large chunks in pieces, from senders that do not map the memory.
+ChunkTransferActor: reads and writes chunks over a connection, large chunks in pieces, for clients that do not map the
+shared memory: the web gateway, a kernel on another machine, the head of a cluster of several hosts.
 
-Such a sender is the head of a cluster of several hosts, or a kernel on another machine.
-
-ChunkTransferActor: reads and writes chunks over a connection, for clients that do not map the shared memory.
-
-The web gateway reads results and stores uploads so. A call is a single step of the host, so a gateway that is killed
-at any point holds no chunk here. Source: docs/explanation/seeds.md, "Architecture".
+A read, or a write of a whole chunk, is a single step of the host, so a gateway that is killed at any point holds no
+chunk here. Source: docs/explanation/seeds.md, "Architecture".
 """
 
 from __future__ import annotations
@@ -47,6 +44,7 @@ class StoreActor:
         self._pinned: dict[str, tuple[Sequence[int], bool]] = {}  # ticket: chunks, and whether for a view that lasts
         self.on_abandon: Callable[[Sequence[int]], object] = len  # which has no effect
 
+    @remote_method
     def reserve(self, chunk: int, size: int) -> Awaitable[int]:
         """Offset of a slot of `size` bytes for a fresh chunk, once there is room."""
         what = "a chunk of an array from the notebook"
@@ -65,6 +63,7 @@ class StoreActor:
             raise ClusterError(f"chunk {chunk} was given up before it was stored; store it again")
         return slot
 
+    @remote_method
     def seal(self, chunk: int) -> None:
         """The client has filled the chunk's slot: operands may read the chunk from now on."""
         slot = self._reserved.pop(chunk, None)
@@ -73,6 +72,7 @@ class StoreActor:
         self._chunks.memory[chunk] = slot
         self._settle()
 
+    @remote_method
     def abandon(self, first: int, count: int) -> None:
         """Abandon an upload: free chunks that wait, are being filled, or are stored already."""
         chunks = range(first, first + count)
@@ -146,7 +146,7 @@ class StoreActor:
 
 
 class ChunkTransferActor:
-    """Copies between the host's memory and messages.
+    """The actor "passing" of a host: copies between the host's memory and messages.
 
     Parameters
     ----------
@@ -158,16 +158,9 @@ class ChunkTransferActor:
 
     def __init__(self, store: StoreActor, memory: mmap.mmap) -> None:
         self._store, self._memory = store, memory
-
-    async def read(self, chunk: int, start: int, stop: int) -> bytes:
-        """Bytes `start` to `stop` of a chunk, reloaded from disk if necessary; ask for a few MiB at a time."""
-        ticket = f"read-{secrets.token_hex(8)}"
-        try:
-            (offset,) = await self._store.pin(ticket, [chunk])
-            self._check(chunk, start, stop)
-            return self._memory[offset + start : offset + stop]
-        finally:
-            self._store.unpin(ticket)
+        self._left: dict[int, int] = {}  # chunk that comes in pieces: bytes that have not come
+        self._slots: dict[int, asyncio.Future[int]] = {}  # and the slot that was asked for
+        store.on_abandon = self._forget
 
     @remote_method
     async def gather(self, asked: Sequence[Any]) -> tuple[bytes, bytes]:
@@ -192,22 +185,6 @@ class ChunkTransferActor:
         self._memory[offset : offset + len(data)] = data
         self._store.seal(chunk)
 
-    def _check(self, chunk: int, start: int, stop: int) -> None:
-        """Raise ClusterError for bytes outside the chunk; the slot may be larger than the chunk."""
-        size = self._store.size(chunk)
-        if not 0 <= start <= stop <= size:
-            raise ClusterError(f"bytes {start} to {stop} are no part of chunk {chunk}, which has {size}")
-
-
-class ChunkPiecesActor(ChunkTransferActor):
-    """The actor "passing" of a host."""
-
-    def __init__(self, store: StoreActor, memory: mmap.mmap) -> None:
-        super().__init__(store, memory)
-        self._left: dict[int, int] = {}  # chunk that comes in pieces: bytes that have not come
-        self._slots: dict[int, asyncio.Future[int]] = {}  # and the slot that was asked for
-        store.on_abandon = self._forget
-
     @remote_method
     async def put_piece(self, chunk: int, start: int, size: int, data: bytes, sent: bytes) -> None:
         """Bytes of a fresh chunk from `start` on; the chunk of `size` bytes is stored when all have come."""
@@ -224,11 +201,6 @@ class ChunkPiecesActor(ChunkTransferActor):
         if not self._left[chunk]:
             del self._left[chunk], self._slots[chunk]
             self._store.seal(chunk)
-
-    @remote_method
-    def abandon(self, first: int, count: int) -> None:
-        """Free fresh chunks that wait, come in pieces or were stored."""
-        self._store.abandon(first, count)
 
     def _forget(self, chunks: Iterable[int]) -> None:
         """An upload was abandoned."""

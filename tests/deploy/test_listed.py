@@ -9,7 +9,7 @@ from jmars.client.job_registry import JobRegistry
 from jmars.deploy.clients import ClientSession, ClientStore
 from jmars.deploy.head import ClientHost, ClusterActor, ClusterHead, WhyService
 from jmars.deploy.host import Host
-from jmars.deploy.member import MemberActor
+from jmars.deploy.member import Member
 from jmars.deploy.roster import HostsChunks, Seat
 from jmars.deploy.scheduler_process import SchedulerProcess
 from jmars.errors import ActorNotFoundError
@@ -18,22 +18,22 @@ from jmars.scheduler import SessionActor, TaskManagerActor, WhyActor
 from jmars.scheduler.journal import JournaledSession
 from jmars.web.results import _Jobs
 from jmars.worker.chunk_exchange import ChunkExchange, ServingActor
-from jmars.worker.store import ChunkPiecesActor, ChunkTransferActor
+from jmars.worker.store import ChunkTransferActor, StoreActor
 
 SESSION = "submit cancel withdraw demand describe wait jobs read take_chunks keep drop chunks"
 LISTED = {
     SessionActor: SESSION,
     ClientSession: "submit attach forget call_me take_chunks keep drop",
-    ClientStore: "reserve seal abandon pin unpin",
+    ClientStore: "abandon pin unpin",
     ClientHost: "ready ping close",
     Host: "descriptor info profile scale adapt evacuate ticket",
     ClusterActor: "summary processes jobs cancel",
     WhyService: "job cluster operand",
-    ChunkTransferActor: "gather put",
-    ChunkPiecesActor: "gather put put_piece abandon",
+    StoreActor: "reserve seal abandon",
+    ChunkTransferActor: "gather put put_piece",
     HostsChunks: "gather put put_piece",
     ServingActor: "read",
-    MemberActor: "start_again look info rest end",
+    Member: "start_again look info rest end",
     Seat: "join listens take carried costs warm read",
     ChunkExchange: "begin add_peer dial drop_peer",
     TaskManagerActor: "results result wait last_idle_time tileable_graph tileable_details tileable_subtasks",
@@ -105,11 +105,15 @@ def test_a_client_reaches_its_own_calls_and_those_that_concern_no_client():
 
         def __init__(self):
             self._actors, self._knocking = {}, {}
-            self.clients = SimpleNamespace(come=lambda: SimpleNamespace(session=session, store=SimpleNamespace()))
+            self.clients = SimpleNamespace(
+                come=lambda: SimpleNamespace(session=session, store=store), store=object.__new__(StoreActor)
+            )
             self.scheduler = SimpleNamespace(session=object.__new__(SessionActor))
 
-    session = object.__new__(ClientSession)
+    session, store = object.__new__(ClientSession), object.__new__(ClientStore)
     mailbox = Head()._mailbox(None)
     assert mailbox.methods("session") == sorted(f"{SESSION} attach forget call_me".split())
     assert mailbox.methods("host") == sorted(f"{LISTED[ClientHost]} {LISTED[Host]}".split())
+    assert mailbox.methods("store") == sorted(["reserve", "seal", "abandon", "pin", "unpin"])
+    assert mailbox.find("store", "abandon").__self__ is store
     assert mailbox.find("session", "drop").__self__ is session, "a client ends its own holds alone"

@@ -10,7 +10,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from jmars.deploy import member_process
-from jmars.deploy.member import Member, MemberActor
+from jmars.deploy.member import Member
 
 STOPS = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
 
@@ -28,8 +28,7 @@ def test_a_stopped_janitor_is_woken_and_waited_for(monkeypatch: pytest.MonkeyPat
 def test_the_head_may_ask_before_the_executors_are_forked() -> None:
     async def main() -> None:
         member = MagicMock(started=asyncio.Event())
-        actor = MemberActor(member)
-        asked = [asyncio.ensure_future(one) for one in (actor.look(True), actor.info())]
+        asked = [asyncio.ensure_future(one) for one in (Member.look(member, True), Member.info(member))]
         await asyncio.sleep(0)
         assert not member.machine.mock_calls
         member.started.set()

@@ -56,7 +56,7 @@ class SimHead(HostsHead):
         orders = {"id": "sim", "name": "sim", "token": "", "kernel": 0, "detach": False, "same_bits": True}
         super().__init__(orders, None, 0)  # type: ignore[arg-type]
         self._world = world
-        self.chunks = HostsChunks(self.roster)
+        self.passing = self.chunks = HostsChunks(self.roster)
         world.echoes.of_head(self)
 
     def begin(self) -> None:
@@ -70,8 +70,8 @@ class SimHead(HostsHead):
         world.machine = self._machine
         if world.faults.apart:
             return world.schedule_apart(self.hosts, world.loop.random, self._tell_standing)
-        read, names = self.chunks.read, self.hosts.names
-        scheduler = InProcessScheduler(self.hosts, names, 2**22, self.job_ended, self._machine, read)
+        ours = 2**22, self.job_ended, self._machine, self.read_chunk
+        scheduler = InProcessScheduler(self.hosts, self.hosts.names, *ours)
         world._session = scheduler.session
         world._session.log._now = world.loop.time  # type: ignore[attr-defined]
         world.tap(world._session.log)
@@ -187,7 +187,7 @@ class HostsWorld(World):
     # -- chunks for the client
     async def read(self, chunk: int, size: int) -> bytes:
         """The first bytes of a chunk."""
-        return await self.head.chunks.read(chunk, size)
+        return await self.head.read_chunk(chunk, size)
 
     async def put(self, chunk: int, piece: Any) -> None:
         """Store a fresh chunk, perhaps in pieces."""

@@ -178,12 +178,9 @@ def test_nobody_reads_beside_a_chunk():
     memory = bytearray(range(256))
     actor = ChunkTransferActor(_Store(), memory)
     assert asyncio.run(actor.gather((0, 8, 8, (2, 3), (24, 8))))[0] == bytes(range(136, 184))
-    assert asyncio.run(actor.read(0, 60, 64)) == bytes(range(188, 192))
     for asked in ((0, 8, (9,), (8,)), (8, 8, (8,), (8,)), (-8, 8, (1,), (8,)), (56, 8, (2,), (-8,)), (0, 65, (), ())):
         with pytest.raises(ClusterError, match="no part of chunk"):
             asyncio.run(actor.gather((0, *asked)))
-    with pytest.raises(ClusterError, match="no part of chunk"):
-        asyncio.run(actor.read(0, 0, 65))
 
 
 @pytest.mark.parametrize(
