@@ -130,6 +130,7 @@ class Generate(Struct, frozen=True):
     inputs: tuple[int, ...] = ()
     work: int = 0  # bytes that the fill holds from block to block
     opened: ChunkType | None = None  # chunk passed to `open`, if the elements are given in another shape
+    reads: int = 0  # bytes of a source: a file, or a function of `from_blocks`
 
     def __eq__(self, other: object) -> bool:
         return _equal_fields(self, other)
@@ -197,6 +198,7 @@ class Call(Struct, frozen=True):
     joins: bool = False
     # `target(out, params, arg)`: the part of `out` that its last input is written to; computed there, the input is None
     target: Callable[[Array, tuple[Any, ...], Any], Array] | None = None
+    reads: int = 0  # bytes of a source: a file, or a function of `from_blocks`
 
     def __eq__(self, other: object) -> bool:
         return _equal_fields(self, other)
@@ -264,6 +266,11 @@ class Program:
     def work_per_input(self) -> int:
         """Bytes of scratch for each byte of the inputs, beside `work`."""
         return max((step.work_per_input for step in self.steps if isinstance(step, Call)), default=0)
+
+    @property
+    def reads(self) -> int:
+        """Bytes of sources that an operand reads: elements asked for, times their size."""
+        return sum(step.reads for step in self.steps if isinstance(step, Call | Generate))
 
     @property
     def is_alone(self) -> bool:

@@ -67,6 +67,11 @@ class ChunkGraph:
         return self.input_idx[self.input_ptr[i] : self.input_ptr[i + 1]]
 
     @property
+    def reads(self) -> Ints:
+        """Bytes of sources that each operand reads, shape (n,)."""
+        return np.array([p.reads for p in self.programs] + [0], np.int64)[self.program]
+
+    @property
     def unsized(self) -> NDArray[np.bool_]:
         """True for chunks whose size only a run can tell, shape (n,); their `nbytes` is a bound or 0."""
         return np.array([not p.output.is_sized for p in self.programs] + [False], np.bool_)[self.program]

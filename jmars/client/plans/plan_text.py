@@ -54,6 +54,8 @@ def facts(plan: PlannedRun) -> list[tuple[str, str]]:
         ("spilled", format_bytes(plan.spilled)),
         ("moved", format_bytes(plan.moved) + (" between machines" if len(plan.workers) > 1 else ", one machine")),
     ]
+    if plan.read:
+        rows.append(("read", f"{format_bytes(plan.read)} of files and other sources"))
     if plan.waiting:
         rows.append(("waiting outputs", f"{format_bytes(plan.waiting)}·s held for other machines"))
     tried = len(plan.tried)
@@ -96,6 +98,8 @@ def comparison(plan: PlannedRun, base: PlannedRun) -> str:
         f"spilled {format_bytes(plan.spilled)} ({_difference(plan.spilled, base.spilled)})",
         f"moved {format_bytes(plan.moved)} ({_difference(plan.moved, base.moved)})",
     ]
+    if plan.read != base.read:
+        gains.append(f"read {format_bytes(plan.read)} ({percent(plan.read, base.read)})")
     if plan.waiting or base.waiting:
         gains.append(f"waiting {format_bytes(plan.waiting)}·s ({percent(plan.waiting, base.waiting)})")
     note = ""

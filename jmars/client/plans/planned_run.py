@@ -125,6 +125,11 @@ class PlannedRun(Improvable):
         """Bytes written to disk."""
         return self.predicted.spilled
 
+    @property
+    def read(self) -> int:
+        """Bytes that the operands read from files and from functions of `from_blocks`; 0 for a plan made of JSON."""
+        return int(self.compiled.after.reads.sum()) if self.compiled is not None else 0
+
     @cached_property
     def peak(self) -> NDArray[np.int64]:
         """Peak bytes of chunks and scratch in memory on each machine, as an interval: shape (P, 2), low and high.

@@ -257,8 +257,8 @@ class LoadNpy(Operand):
         """Adds an operand per chunk, with its first index, and the bytes of its positions, as the argument."""
         shapes, which = shape_classes(output.chunks)
         programs = [
-            single(self.label, (), Generate(open_file, (self.layout, self.axis), ChunkType(shape, output.dtype), True))
-            for shape in shapes
+            single(self.label, (), Generate(open_file, (self.layout, self.axis), chunk, True, reads=chunk.nbytes))
+            for chunk in (ChunkType(shape, output.dtype) for shape in shapes)
         ]
         none = np.empty((which.size, 0), np.int64)
         args: list[tuple[Any, ...]] = [((corner, self._there(corner, output)),) for (corner,) in corners(output.chunks)]
@@ -506,7 +506,10 @@ class FromBlocks(Operand):
 
         def program(k: int) -> Program:
             chunk = ChunkType(kinds[k], output.dtype)
-            step = Call(read_block, (self.function, self.blob), (), chunk, True, chunk.nbytes, runs_user_code=True)
+            work = chunk.nbytes
+            step = Call(
+                read_block, (self.function, self.blob), (), chunk, True, work, runs_user_code=True, reads=chunk.nbytes
+            )
             return single(self.function, (), step)
 
         args = [(box,) for box in itertools.product(*bounds)]
@@ -517,13 +520,14 @@ class FromBlocks(Operand):
         steps = self.takes == "steps"
         axes = [[_reads(one, steps) for one in in_chunks(*axis)] for axis in zip(kept, output.chunks, strict=True)]
         kinds, which = chunk_classes(
-            [[(n, _most(reads)) for n, reads in zip(*axis)] for axis in zip(output.chunks, axes, strict=True)]
+            [[(n, *_lengths(reads)) for n, reads in zip(*axis)] for axis in zip(output.chunks, axes, strict=True)]
         )
 
         def program(k: int) -> Program:
-            chunk = ChunkType(tuple(n for n, _ in kinds[k]), output.dtype)
-            work = math.prod(most for _, most in kinds[k]) * output.dtype.itemsize
-            step = Call(read_part, (self.function, self.blob), (), chunk, True, work, runs_user_code=True)
+            shape, most, all_read = zip(*kinds[k]) if kinds[k] else ((), (), ())
+            chunk, itemsize = ChunkType(shape, output.dtype), output.dtype.itemsize
+            work, read = math.prod(most) * itemsize, math.prod(all_read) * itemsize
+            step = Call(read_part, (self.function, self.blob), (), chunk, True, work, runs_user_code=True, reads=read)
             return single(self.label, (), step)
 
         args = [(box,) for box in itertools.product(*axes)]
@@ -559,9 +563,10 @@ def _reads(axis: Axis, steps: bool) -> tuple[_Read, ...]:
     )
 
 
-def _most(reads: tuple[_Read, ...]) -> int:
-    """Most elements along an axis that are read at once."""
-    return max(len(range(*one.read)) for one in reads)
+def _lengths(reads: tuple[_Read, ...]) -> tuple[int, int]:
+    """Elements along an axis that are read: at most at once, and all together."""
+    lengths = [len(range(*one.read)) for one in reads]
+    return max(lengths), sum(lengths)
 
 
 def read_part(out: Array, inputs: Sequence[Array], params: tuple[str, bytes], arg: Any) -> None:

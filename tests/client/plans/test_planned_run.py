@@ -197,6 +197,18 @@ def test_the_text_says_all_that_is_promised():
         assert word in text, word
 
 
+def test_the_plan_says_what_is_read(tmp_path):
+    np.save(tmp_path / "x.npy", np.arange(4000.0).reshape(40, 100))
+    x = mt.load(tmp_path / "x.npy", chunk_size=(10, 100))
+    assert x.sum().plan().read == 32_000 and "read            31.2 KiB of files" in repr(x.sum().plan())
+    assert (x + 1)[:5, ::10].plan().read == 5 * 10 * 8
+    assert x[[0, 39]].plan().read == 2 * 100 * 8
+    assert mt.ones(10).plan().read == 0 and "of files" not in repr(mt.ones(10).plan())
+    boxes = mt.from_blocks(lambda box: np.zeros([one.stop - one.start for one in box]), (40, 100), float, (10, 100))
+    assert boxes[:5, ::10].plan().read == 5 * 91 * 8  # slices without steps
+    assert boxes[[0, 39]].plan().read == 2 * 100 * 8
+
+
 def test_it_is_planned_in_a_process_that_only_imported_jmars():
     program = """if True:
         import sys
