@@ -6,6 +6,7 @@ slices                 slices are read, or drawn, where they lie in the sliced a
 tensor_fusion          fuses elementwise tensors with equal chunks
 regions                fuses operands that run in a single pass over blocks
 fuse_groups            builds a graph with groups of operands as operands
+sources                what a graph reads of its sources, and why some bytes are read more than once
 rematerialise          generates cheap sources within their readers
 priority               ranks operands: the lower rank runs first
 unfolding              stages of such a graph

@@ -230,7 +230,7 @@ def from_hdf5(path: Any, dataset: str, chunk_size: ChunkSize = None, *, chunks: 
         kind, shape, own = check_dtype(found.dtype), tuple(map(int, found.shape)), found.chunks
     splits = aligned_splits(shape, kind, own, chunk_size, chunks)
     read = functools.partial(read_hdf5_box, place, dataset)
-    return from_blocks(read, shape, kind, splits, name="from_hdf5", takes="steps")
+    return from_blocks(read, shape, kind, splits, name="from_hdf5", takes="steps", pieces=own or ())
 
 
 @offers("to_hdf5")
@@ -335,7 +335,7 @@ def from_zarr(url: Any, component: str | None = None, chunk_size: ChunkSize = No
     own = getattr(array, "shards", None) or array.chunks
     splits = aligned_splits(shape, kind, own, chunk_size, chunks)
     read = functools.partial(read_zarr, store, component, description(array))
-    return from_blocks(read, shape, kind, splits, name="from_zarr", takes="steps")
+    return from_blocks(read, shape, kind, splits, name="from_zarr", takes="steps", pieces=own)
 
 
 @offers("to_zarr")
@@ -432,7 +432,7 @@ def from_images(paths: str | Sequence[str | os.PathLike[str]], chunk_size: Chunk
     shape = (len(names), *first.shape)
     splits = aligned_splits(shape, check_dtype(first.dtype), (1, *first.shape), chunk_size, chunks)
     read = functools.partial(read_images, tuple(names), first.shape, str(first.dtype))
-    return from_blocks(read, shape, first.dtype, splits, name="from_images", takes="steps")
+    return from_blocks(read, shape, first.dtype, splits, name="from_images", takes="steps", pieces=(1, *first.shape))
 
 
 def read_images(names: tuple[str, ...], shape: tuple[int, ...], dtype: str, box: tuple[slice, ...]) -> Any:
@@ -473,7 +473,8 @@ def from_geotiff(path: Any, chunk_size: ChunkSize = None, *, chunks: ChunkSize =
         shape, kind = (file.count, file.height, file.width), check_dtype(np.result_type(*file.dtypes))
         own = (file.count, *map(max, zip(*file.block_shapes)))
     splits = aligned_splits(shape, kind, own, chunk_size, chunks)
-    return from_blocks(functools.partial(read_raster, place, str(kind)), shape, kind, splits, name="from_geotiff")
+    read = functools.partial(read_raster, place, str(kind))
+    return from_blocks(read, shape, kind, splits, name="from_geotiff", pieces=(1, *own[1:]))
 
 
 def read_raster(path: str, dtype: str, box: tuple[slice, ...]) -> Any:

@@ -42,7 +42,7 @@ from jmars.model.collector import free_in_child
 
 if TYPE_CHECKING:
     from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
-    from jmars.tensor.parts import Part, PartOf
+    from jmars.tensor.parts import Part, PartOf, SourcePart
 
 
 class Annotation(Struct, frozen=True):
@@ -441,6 +441,10 @@ class Operand:
         """Return a node with a part of `output` that computes less, and the index of `output[index]` in the part; None:
         there is no such node.
         """
+        return None
+
+    def source_part(self, output: TensorMeta) -> SourcePart | None:
+        """The part of a file, or of another source, that the operand reads for its output; None: it reads none."""
         return None
 
     def token(self) -> Hashable | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -31,6 +31,21 @@ class PartOf(NamedTuple):
 
     operand: Operand | None  # None: the first part that is read is the result
     reads: Sequence[tuple[int, Part]]  # (number of the input, part)
+
+
+class SourcePart(NamedTuple):
+    """The part of a source that an operand reads."""
+
+    source: Hashable  # equal for equal sources
+    whole: TensorMeta  # the tensor of the whole source
+    part: Part
+    chunks: Splits  # of the part
+    pieces: tuple[int, ...] = ()  # lengths of the file's pieces, each read whole; () where not known
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole source."""
+        return math.prod(self.whole.shape) * self.whole.dtype.itemsize
 
 
 def positions(axis: Axis) -> NDArray[np.int64]:
@@ -149,6 +164,29 @@ def joined(one: Axis, other: Axis) -> Axis:
     if len(one) + len(other) > LISTED:
         return range(low, high)
     return tidy(np.union1d(positions(one), positions(other)))
+
+
+def common(one: Axis, other: Axis) -> Axis:
+    """The positions that are in both.
+
+    Examples
+    --------
+    >>> common(range(0, 20, 4), range(2, 30, 6)), common(range(9), range(9, 12))
+    (range(8, 20, 12), range(0, 0))
+    >>> common(np.array([1, 4, 6]), range(4, 9))
+    range(4, 7, 2)
+    """
+    if not (isinstance(one, range) and isinstance(other, range)):
+        return tidy(np.intersect1d(positions(one), positions(other), assume_unique=True))
+    step = math.gcd(one.step, other.step)
+    apart, own, others = other.start - one.start, one.step // step, other.step // step
+    if apart % step:
+        return range(0)
+    first = one.start + one.step * (apart // step * pow(own, -1, others) % others)  # on the grid of `other`
+    by = one.step * others
+    first += max(0, -((first - other.start) // by)) * by
+    found = range(first, min(one.stop, other.stop), by)
+    return found if len(found) else range(0)
 
 
 def holds(kept: Axis, wanted: Axis) -> bool:

@@ -16,9 +16,9 @@ from tests.house.source import PACKAGE, modules
 TABLE = """
   1450  random
             tensor/ops/*random*
-   650  parts: only what results need is read
-            tensor/parts.py optimize/parts.py
-  1400  files
+   800  parts: only what results need is read
+            tensor/parts.py optimize/parts.py optimize/sources.py
+  1450  files
             tensor/files.py tensor/ops/npy.py tensor/atomic_file.py
  17050  NumPy functions
             tensor/ops/*
@@ -28,7 +28,7 @@ TABLE = """
             tensor/chunk_types/* tensor/array_api.py array_api.py tensor/numba_values.py
    750  spawn
             tensor/spawn.py remote.py
-  7750  tensor core
+  7800  tensor core
             tensor/*
   1900  machine code by LLVM text
             kernels/native_pipeline.py kernels/compile.py kernels/expression.py kernels/routines.py
@@ -87,9 +87,9 @@ TABLE = """
             notebook/cell*.py notebook/magic.py notebook/flags.py notebook/lexer.py
             notebook/namespace.py notebook/numpy_names.py notebook/planning.py notebook/running_cell.py
             notebook/kernel_access.py notebook/user_arrays.py notebook/__init__.py
-  4400  notebook: view
+  4500  notebook: view
             notebook/*
-  1450  reports, replay, pictures
+  1500  reports, replay, pictures
             reports/*
   3900  local deploy and actors
             deploy/* actors/*

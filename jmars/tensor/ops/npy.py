@@ -35,7 +35,7 @@ from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.operand import Operand, Splits, TensorMeta, check_dtype, new_data
 from jmars.tensor.ops.chunks import add_by_class, boxes, chunk_classes, chunk_starts, corners
 from jmars.tensor.ops.map_blocks import pickled, unpickled
-from jmars.tensor.parts import Axis, Part, PartOf, in_chunks, positions, splits_of
+from jmars.tensor.parts import Axis, Part, PartOf, SourcePart, in_chunks, positions, splits_of, whole
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -226,7 +226,7 @@ class LoadNpy(Operand):
     splits: Splits
     axis: int = 0
     positions: bytes | None = None  # of int64; None: all elements
-    is_part: bool = False  # of a larger array of the file that the user loads
+    of: SourcePart | None = None  # the part of a larger array of the file that the user loads
     name: ClassVar[str] = "load"
 
     def token(self) -> Hashable:
@@ -236,18 +236,26 @@ class LoadNpy(Operand):
     @property
     def label(self) -> str:
         """The function's name, with a mark for a part."""
-        return "load[...]" if self.is_part else "load"
+        return "load[...]" if self.of is not None else "load"
 
     def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
         """Reads the part; positions along a single axis are read as they are."""
         listed = [i for i, axis in enumerate(kept) if not isinstance(axis, range)]
-        if self.is_part or self.positions is not None or len(listed) > 1:
+        if self.of is not None or self.positions is not None or len(listed) > 1:
             return None
         index = tuple(slice(one.start, one.stop, one.step) if isinstance(one, range) else slice(None) for one in kept)
         axis = listed[0] if listed else 0
         there = positions(kept[axis]).astype(np.int64).tobytes() if listed else None
-        made = LoadNpy(self.layout.part(index), splits_of(kept, output), axis, there, True, line=self.line)
-        return PartOf(made, [])
+        chunks = splits_of(kept, output)
+        of = self._source(output, kept, chunks)
+        return PartOf(LoadNpy(self.layout.part(index), chunks, axis, there, of, line=self.line), [])
+
+    def source_part(self, output: TensorMeta) -> SourcePart:
+        """The part of the file's array."""
+        return self.of or self._source(output, whole(output), output.chunks)
+
+    def _source(self, output: TensorMeta, part: Part, chunks: Splits) -> SourcePart:
+        return SourcePart((self.layout, self.positions), output, part, chunks)
 
     def hull(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> Part:
         """The ranges around the positions."""
@@ -442,6 +450,7 @@ def from_blocks(
     chunks: ChunkSize = None,
     name: str | None = None,
     takes: Literal["chunks", "boxes", "steps"] = "boxes",
+    pieces: Sequence[int] = (),
 ) -> Tensor:
     """Makes a tensor whose chunks are results of `function(slices)`.
 
@@ -459,6 +468,9 @@ def from_blocks(
     takes
         Slices that the function can be called with: "chunks", those of whole chunks only; "boxes", any with a step of
         1; "steps", any with a step above 0.
+    pieces
+        Lengths of the pieces that the function can only read whole, as those of a Zarr array; plans say where chunks
+        cut pieces.
 
     An exception of the function ends the job and is raised in the client unchanged.
 
@@ -475,7 +487,9 @@ def from_blocks(
     label = name or str(getattr(function, "__name__", type(function).__name__))
     if takes not in ("chunks", "boxes", "steps"):
         raise ValueError(f"{label} takes {takes!r}; choose one of chunks, boxes, steps")
-    return Tensor(new_data(FromBlocks(label, pickled(function), takes), shape, kind, splits))
+    if pieces and (len(pieces) != len(shape) or min(pieces) < 1):
+        raise ValueError(f"{label} has pieces {tuple(pieces)}; give a length above 0 for each of {len(shape)} axes")
+    return Tensor(new_data(FromBlocks(label, pickled(function), takes, tuple(pieces)), shape, kind, splits))
 
 
 @dataclass(frozen=True, eq=False)
@@ -485,22 +499,32 @@ class FromBlocks(Operand):
     function: str
     blob: bytes
     takes: str = "chunks"  # slices that the function can be called with
-    kept: Part | None = None  # part that is read; None: the whole
+    pieces: tuple[int, ...] = ()  # lengths of pieces that the function reads whole; () where not known
+    of: SourcePart | None = None  # the part that is read; None: the whole
     name: ClassVar[str] = "from_blocks"
 
     @property
     def label(self) -> str:
         """The function's name, with a mark for a part."""
-        return self.function if self.kept is None else f"{self.function}[...]"
+        return self.function if self.of is None else f"{self.function}[...]"
 
     def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
         """Reads the part, unless the function is called with whole chunks."""
-        return None if self.takes == "chunks" else PartOf(replace(self, kept=kept), [])
+        if self.takes == "chunks" or self.of is not None:
+            return None
+        return PartOf(replace(self, of=self._source(output, kept, splits_of(kept, output))), [])
+
+    def source_part(self, output: TensorMeta) -> SourcePart:
+        """The part of the function's array."""
+        return self.of or self._source(output, whole(output), output.chunks)
+
+    def _source(self, output: TensorMeta, part: Part, chunks: Splits) -> SourcePart:
+        return SourcePart((self.function, self.blob), output, part, chunks, self.pieces)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per chunk, with its bounds, or its positions along each axis, as the argument."""
-        if self.kept is not None:
-            return self._tile_part(builder, self.kept, output)
+        if self.of is not None:
+            return self._tile_part(builder, self.of.part, output)
         kinds, which = chunk_classes(output.chunks)
         bounds = [list(zip(chunk_starts(axis), itertools.accumulate(axis))) for axis in output.chunks]
 
