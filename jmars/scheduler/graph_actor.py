@@ -303,7 +303,7 @@ class GraphActor:
         if measured is not None:
             if stage.succeeded:
                 self._context.ran(stage.ready.prepared, measured)
-            self.measured = merge_measurements(self.measured, measured)
+            self.measured = merge_measurements(self.measured, measured | {"read": stage.read})
         self._leave(stage)
         self.stage = None
         if self._stop_as is not None:

@@ -42,6 +42,7 @@ from jmars.flow import FlowGraph, Pool
 from jmars.kernels.program import Call, ChunkType, Generate, program_text
 from jmars.model.messages import Failure, JobTable
 from jmars.optimize import Compiled, TooManyOperandsError, compile_graph
+from jmars.optimize.sources import sources_of
 from jmars.plan import Plan, PlanGraph, Workers, make_plan
 from jmars.scheduler.event_log import weight
 from jmars.scheduler.ranking import (
@@ -559,6 +560,7 @@ def _worker(layer: GraphLayer, workers: Sequence[str]) -> int:
 SMALL = 1500  # operands up to which every edge is drawn
 _NAME = 80  # characters of a label
 _TEXT = 300  # characters of an expression
+_SOURCES, _PARTS = 100, 6  # sources that are told, and operands of each
 
 
 def graph_built(compiled: Compiled, assign: NDArray[np.int16], workers: Sequence[str]) -> dict[str, Any]:
@@ -591,6 +593,10 @@ def graph_built(compiled: Compiled, assign: NDArray[np.int16], workers: Sequence
         "group_labels": [labels[k + 1] for k in kinds[1].tolist()],
         "group_edges": _between(group, after_src, after_dst),
         "group_program": _u4(kinds[1]),
+        "group_reads": [after.programs[k].reads if k >= 0 else 0 for k in kinds[1].tolist()],
+        "sources": [
+            [list(one.layers[:_PARTS]), one.read, one.nbytes, one.why] for one in sources_of(compiled)[:_SOURCES]
+        ],
         "group_types": _types(after, kinds[1], group) if kinds.shape[1] <= SMALL else [],
         "group_texts": [_text(after, k) for k in kinds[1].tolist()] if kinds.shape[1] <= SMALL else [],
         "before_chunk": _u4(_chunk_numbers(before)) if small else b"",

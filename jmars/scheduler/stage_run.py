@@ -62,6 +62,8 @@ class StageRun:
         operands are done.
     known
         Knowledge that the workers have of the stage.
+    read
+        Bytes of sources that the ended operands have read; an operand that runs again counts again.
     """
 
     def __init__(
@@ -89,6 +91,9 @@ class StageRun:
             ports, machine = (context.port, context.log, graph.isolate_faults), context.machine
             rows, rank = self.operands, table.rank
             self._replanning = Replanning(graph.job, watched.watch(), rows, rank, *ports, machine, given)
+        self.read = 0
+        reads = [program.reads for program in table.programs]
+        self._reads = [*reads, 0] if any(reads) else None  # bytes of sources by program; -1, a stored chunk, is last
         self._computed = 0.0  # seconds that operands took, of all workers
         self._stopping = self._closed = False
         self._on_disk: set[int] = set()  # operands whose chunk was spilled and not reloaded since
@@ -133,6 +138,9 @@ class StageRun:
             operands, microseconds = self._drop_stale(operands, microseconds)
         self.eta.ended(operands, microseconds)
         self._computed += 1e-6 * sum(microseconds)
+        if self._reads is not None:
+            program = self.table.program
+            self.read += sum(self._reads[program[one]] for one in operands)
         self._moved(S.FINISHED, operands, worker)
         if freed:
             self._free(freed)

@@ -166,6 +166,22 @@ def test_lost_operands_run_again_with_freed_inputs_and_nothing_else():
     told(story)
 
 
+def test_bytes_of_a_source_count_again_where_an_operand_runs_again():
+    async def story(one, port, ended):
+        source = mt.from_blocks(np.ones, (4,), float, chunk_size=4)
+        job = await submitted(one, mt.cumsum(mt.cumsum(source)))
+        (reader, worker) = port.queued[job][0]
+        first = ran(one, port, job)
+        assert first == reader and one.graph(job).stage.read == 32
+        one.report(Finished(job, [first], worker))  # told twice
+        assert one.graph(job).stage.read == 32
+        one.report(ChunksLost([port.tables[job].chunk[first]], "a bad file"))
+        port.queued[job].reverse()
+        assert ran(one, port, job) == first and one.graph(job).stage.read == 64
+
+    told(story)
+
+
 def test_a_stored_tensor_read_before_is_held_for_operands_that_run_again():
     async def story(one, port, ended):
         x = mt.ones(4, chunk_size=4)
