@@ -82,3 +82,9 @@ def spans_of(events: Sequence[tuple[float, Mapping[str, Any]]]) -> Spans:
 def _filled(told: bytes, n: int) -> bytes:
     """Microseconds of a state as `n` bytes, one number for each operand; 0 where no time was reported."""
     return told if len(told) == n else told[:n].ljust(n, b"\0")
+
+
+def bytes_to_read(graph: Mapping[str, Any]) -> int:
+    """Bytes that all operands of a `GraphBuilt` event read from files and other sources."""
+    reads = np.array(graph.get("group_reads", ()), np.int64)
+    return int(reads[np.frombuffer(graph["after_group"], "<u4")].sum()) if reads.any() else 0

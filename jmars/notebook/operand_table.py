@@ -24,6 +24,7 @@ from jmars.notebook.view import MAX_BOXES, MAX_DRAWN, MAX_MARKS, BoxGraph, Drawn
 
 N_STATES = len(STATE_NAMES)
 _PRUNED = 0xFFFFFFFF
+DONE = (S.FINISHED, S.FREED, S.SPILLED)
 
 
 class OperandTable:
@@ -67,6 +68,8 @@ class OperandTable:
         self._program = _padded(np.frombuffer(data.get("group_program", b""), "<u4"), n_labels, _PRUNED)
         self.seconds = np.zeros(self.n_after, np.float32)  # measured, 0 before the end
         self.backends = [""] * n_labels  # of each kind
+        reads = np.array(data.get("group_reads", ()), np.int64)
+        self._reads = reads[rows] if reads.any() else None  # bytes of sources that each operand reads
         self._index_members()
         self.marks: list[Marks] = []  # before fusion and after
         if self.aggregated:
@@ -129,6 +132,11 @@ class OperandTable:
     def counts(self) -> NDArray[np.int64]:
         """Operands after fusion by state."""
         return self._applied()._counts
+
+    @property
+    def read(self) -> int:
+        """Bytes of files and other sources that ended operands have read."""
+        return 0 if self._reads is None else int(self._reads[np.isin(self.states, DONE)].sum())
 
     @property
     def tensor_counts(self) -> NDArray[np.int64]:

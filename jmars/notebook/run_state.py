@@ -36,7 +36,7 @@ from jmars.model.events import (
 )
 from jmars.model.status import STATE_NAMES, TERMINAL, JobState, OperandState
 from jmars.model.timing import spans_of
-from jmars.notebook.operand_table import OperandTable
+from jmars.notebook.operand_table import DONE, OperandTable
 from jmars.notebook.tab_states import CellFacts, HostState, LaneState, LineState, MemoryState, PlanState, WorkerState
 from jmars.notebook.view import (
     TRAITS,
@@ -52,7 +52,6 @@ from jmars.notebook.view import (
     plain_text,
 )
 
-_DONE = (OperandState.FINISHED, OperandState.FREED, OperandState.SPILLED)
 _KNOWN = 0.2  # share of finished operands from which the estimated time left is within a factor of two
 _LEFT = (OperandState.UNSCHEDULED, OperandState.READY, OperandState.RUNNING, OperandState.CANCELLING)
 
@@ -77,6 +76,7 @@ class JobRun:
     table: OperandTable | None = None  # graph of the newest stage; None before it is built and after it is dropped
     stage: int = 0  # number of that stage
     earlier: list[int] = field(default_factory=lambda: [0] * len(STATE_NAMES))  # operands of earlier stages, by state
+    earlier_read: int = 0  # bytes of sources that operands of earlier stages have read
     plan: PlanState = field(default_factory=PlanState)
     lanes: LaneState = field(default_factory=LaneState)
     times: list[tuple[float, Mapping[str, Any]]] = field(default_factory=list)  # OperandsTimed, not folded yet
@@ -90,7 +90,7 @@ class JobRun:
         """Replaces the graph by the graph of the next stage; operands of earlier stages stay counted."""
         table, stage = OperandTable(data), int(data.get("stage_number") or 1)
         if self.table is not None and stage > self.stage:
-            self.earlier = self.counts
+            self.earlier, self.earlier_read = self.counts, self.read
         self.plan.built(data)
         self.table, self.stage = table, stage
         self.n = sum(self.earlier) + table.n_after
@@ -172,7 +172,8 @@ class JobRun:
 
     def drop_graph(self) -> None:
         """Drops the graph of an ended job; its operands stay counted."""
-        self.earlier, self.table, self._kept, self.lanes, self.times = self.counts, None, None, LaneState(), []
+        self.earlier, self.earlier_read = self.counts, self.read
+        self.table, self._kept, self.lanes, self.times = None, None, LaneState(), []
 
     @property
     def large(self) -> bool:
@@ -185,6 +186,13 @@ class JobRun:
         now = self.table.counts.tolist() if self.table is not None else [0] * len(STATE_NAMES)
         return [a + b for a, b in zip(self.earlier, now, strict=True)]
 
+    @property
+    def read(self) -> int:
+        """Bytes of files and other sources that ended operands have read."""
+        if self.plan.read is not None:
+            return self.plan.read
+        return self.earlier_read + (self.table.read if self.table is not None else 0)
+
     def elapsed(self, now: float) -> float:
         """Seconds from submission to the end, or to `now`."""
         return max(0.0, (self.ended or now) - self.submitted) if self.submitted is not None else 0.0
@@ -193,7 +201,7 @@ class JobRun:
         """Seconds left by the cluster's estimate, or by the pace so far; None before a fifth of it is done."""
         if self.state != JobState.RUNNING or self.table is None or self.started is None:
             return None
-        done = sum(self.counts[state] for state in _DONE)
+        done = sum(self.counts[state] for state in DONE)
         if done < _KNOWN * self.n:
             return None
         if self.expected is not None:
@@ -252,12 +260,14 @@ class JobSums:
     ...     job.plan.moved({"measured": {"makespan": 0.5, "peak": 8, "spilled": 10, "moved": 0}})
     ...     sums = sums.plus(job)
     >>> sums.totals()
-    {'jobs': 3, 'spilled': 30}
+    {'jobs': 3, 'spilled': 30, 'read': 0, 'to_read': 0}
     """
 
     jobs: int = 0
     counts: list[int] = field(default_factory=lambda: [0] * len(STATE_NAMES))  # operands by state
     spilled: int = 0  # bytes
+    read: int = 0  # bytes of sources
+    to_read: int = 0
 
     def plus(self, job: JobRun) -> JobSums:
         """The sums with one more job."""
@@ -266,11 +276,13 @@ class JobSums:
             self.jobs + 1,
             [a + b for a, b in zip(self.counts, job.counts, strict=True)],
             self.spilled + (measured["spilled"] if measured else 0),
+            self.read + job.read,
+            self.to_read + sum(job.plan.to_read.values()),
         )
 
     def totals(self) -> Totals:
         """The sums for the header."""
-        return Totals(jobs=self.jobs, spilled=self.spilled)
+        return Totals(jobs=self.jobs, spilled=self.spilled, read=self.read, to_read=self.to_read)
 
 
 _MAX_PARTS = 50  # jobs of a cell that are listed, the newest

@@ -65,10 +65,19 @@ def summary(snap: Snap, kernel: Sequence[float] = (), hosts: Sequence[HostHeadin
         operands if snap["n"] and snap["state"] != "succeeded" else "",
         _seconds(snap["elapsed"]),
         *([] if snap["live"] else _costs(snap, kernel)),
+        _read(snap),
         f"{_bytes(spilled)} on disk" if spilled else "",
     ]
     error = f": {snap['error'].splitlines()[0]}" if snap["error"] else ""
     return f"jmars {snap['state']}{_place(hosts)}: {' · '.join(filter(None, parts))}{error}"
+
+
+def _read(snap: Snap) -> str:
+    """Bytes of files and other sources; "" without a source."""
+    read, to_read = snap["totals"]["read"], snap["totals"]["to_read"]
+    if snap["live"] and to_read:
+        return f"{_bytes(read)} of {_bytes(to_read)} read"
+    return f"{_bytes(read)} read" if read else ""
 
 
 def _costs(snap: Snap, kernel: Sequence[float]) -> list[str]:

@@ -26,7 +26,7 @@ from IPython.core.getipython import get_ipython
 from numpy.typing import NDArray
 
 from jmars.model.status import STATE_NAMES, JobState, OperandState
-from jmars.model.timing import Spans
+from jmars.model.timing import Spans, bytes_to_read
 from jmars.notebook.operand_table import OperandTable, summed
 from jmars.notebook.view import (
     CodeLine,
@@ -38,6 +38,7 @@ from jmars.notebook.view import (
     PlanPart,
     RunCosts,
     Series,
+    SourceRow,
     TriedPlan,
     WorkerRow,
     plain_text,
@@ -139,6 +140,7 @@ class MemoryState:
 _TRIED = 12  # plans that are listed
 _MAX_ADVICE = 6
 _REFUSED = 6  # listed programs that GPUs could not run
+_SOURCES = 12  # sources that are listed
 
 
 @dataclass
@@ -160,6 +162,8 @@ class PlanState:
     replans: int = 0  # times that the rest was planned anew during the run
     why: str = ""  # reason of the last such time
     refused: list[str] = field(default_factory=list)  # programs that GPUs could not run, with the reason
+    to_read: dict[int, int] = field(default_factory=dict)  # bytes of sources by stage
+    sources: list[SourceRow] = field(default_factory=list)  # of the newest stage
     measured: Mapping[str, Any] | None = None
     advice: list[tuple[str, float]] = field(default_factory=list)  # text, and share of the time that the advice saves
 
@@ -169,6 +173,9 @@ class PlanState:
         predicted = data.get("predicted")
         if isinstance(predicted, Mapping):
             self.stages[self.stage] = predicted
+        self.to_read[self.stage] = bytes_to_read(data)
+        stages = data.get("stages", ())
+        self.sources = [_source(row, stages) for row in list(data.get("sources", ()))[:_SOURCES]]
 
     def replanned(self, data: Mapping[str, Any]) -> None:
         """Notes that the rest of the job was planned anew."""
@@ -196,9 +203,16 @@ class PlanState:
         """Measured costs, once the job has ended."""
         return _costs(self.measured) if self.measured is not None else None
 
+    @property
+    def read(self) -> int | None:
+        """Bytes of sources that operands have read, once the job has ended."""
+        return int(_number(self.measured.get("read"))) if self.measured is not None else None
+
     def part(self) -> PlanPart | None:
         """The Plan tab's data; None while nothing is known."""
-        if not (self.stages or self.measured is not None or self.advice or self.replans or self.refused):
+        if not (
+            self.stages or self.sources or self.measured is not None or self.advice or self.replans or self.refused
+        ):
             return None
         parts = list(self.stages.values())
         newest = self.stages.get(self.stage, {})
@@ -210,12 +224,30 @@ class PlanState:
             lower_bound=sum(_number(part.get("lower_bound")) for part in parts),
             chosen=plain_text(newest.get("chosen")),
             tried=[_tried(row) for row in list(newest.get("tried") or ())[:_TRIED] if len(row) >= 5],
+            to_read=sum(self.to_read.values()),
+            read=self.read,
+            sources=list(self.sources),
             stage=self.stage,
             replans=self.replans,
             why=self.why,
             refused=list(self.refused),
             advice=told[:_MAX_ADVICE],
         )
+
+
+def _source(row: Sequence[Any], stages: Sequence[Sequence[Any]]) -> SourceRow:
+    """A source of a `GraphBuilt` event, with name and line of the first operand that reads it."""
+    layers, read, nbytes, why = row
+    name, _, line, text = stages[layers[0]][:4]
+    return SourceRow(
+        name=plain_text(name, 80),
+        line=int(line or 0),
+        text=plain_text(text),
+        read=int(_number(read)),
+        nbytes=int(_number(nbytes)),
+        parts=len(layers),
+        why=plain_text(why, 400),
+    )
 
 
 def _error(predicted: RunCosts | None, measured: RunCosts | None) -> float:

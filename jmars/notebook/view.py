@@ -40,6 +40,8 @@ class Totals(TypedDict):
 
     jobs: int
     spilled: int  # bytes, of ended jobs
+    read: int  # bytes of files and other sources that ended operands have read
+    to_read: int  # bytes that all operands so far read of these; 0 without a source
 
 
 class Snap(TypedDict):
@@ -238,6 +240,18 @@ class TriedPlan(TypedDict):
     moved: int
 
 
+class SourceRow(TypedDict):
+    """A file, or another source, that a job reads."""
+
+    name: str
+    line: int  # 0 where unknown
+    text: str  # the source line
+    read: int  # bytes to read
+    nbytes: int  # bytes of the source
+    parts: int  # parts that are read apart
+    why: str  # why bytes are read more than once, "" where they are not
+
+
 class PlanPart(TypedDict):
     """Predicted costs of the newest job beside measured costs."""
 
@@ -246,6 +260,9 @@ class PlanPart(TypedDict):
     lower_bound: float  # seconds that no plan can beat
     chosen: str  # the plan of the newest stage
     tried: list[TriedPlan]  # for the newest stage, the best first
+    to_read: int  # bytes of files and other sources, of all stages so far
+    read: int | None  # bytes of these that ended operands have read; None while the job runs
+    sources: list[SourceRow]  # of the newest stage, most bytes first
     stage: int  # number of the newest stage, from 1
     replans: int  # times that the rest was planned again during the run
     why: str  # reason of the last such time

@@ -258,6 +258,7 @@ th:first-child, td:first-child {{ text-align: left }} th {{ font-weight: 600; co
 {body}
 </body></html>
 """
+_SOURCES = 100  # sources that a report lists
 _CHART = '<div class="chart" tabindex="0" role="group" aria-label="chart"><div>{part}</div></div>'
 
 
@@ -279,7 +280,7 @@ def report_page(record: RunRecord, title: str) -> str:
     ]
     charts = [chart for chart in charts if chart is not None]
     script, parts = bokeh("embed").components(charts)
-    body = [_jobs(record), *(_CHART.format(part=part) for part in parts), _marks(record), script]
+    body = [_jobs(record), _sources(record), *(_CHART.format(part=part) for part in parts), _marks(record), script]
     return _PAGE.format(
         title=escape(title), script=resources.render(), summary=escape(_summary(record)), body="\n".join(body)
     )
@@ -317,7 +318,7 @@ def _jobs(record: RunRecord) -> str:
         "peak reserved",
         "predicted peak",
     ]
-    head += ["spilled", "moved"]
+    head += ["to read", "read", "spilled", "moved"]
     rows = "".join(_job(job) for job in record.jobs.values())
     errors = "".join(
         f'<p class="error">{escape(job.name or job.id)}: {escape(job.error)}</p>'
@@ -341,10 +342,26 @@ def _job(job: JobRecord) -> str:
         _told(predicted, "makespan", format_seconds),
         _told(measured, "peak", format_bytes),
         " to ".join(dict.fromkeys(map(format_bytes, peaks))),
+        format_bytes(job.to_read) if job.to_read else "",
+        _told(measured, "read", format_bytes),
         _told(measured, "spilled", format_bytes),
         _told(measured, "moved", format_bytes),
     ]
     return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+
+
+def _sources(record: RunRecord) -> str:
+    """The files and other sources that jobs read; "" without any."""
+    found = [(job.name or job.id, *row) for job in record.jobs.values() for row in job.sources]
+    if not found:
+        return ""
+    names = "".join(f"<th>{one}</th>" for one in ("source", "line", "job", "to read", "of", "read more than once"))
+    rows = ""
+    for job, name, line, read, nbytes, why in found[:_SOURCES]:
+        cells = (name, line, job, format_bytes(read), format_bytes(nbytes), why)
+        rows += f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+    more = f"<p>and {len(found) - _SOURCES:,} more</p>" if len(found) > _SOURCES else ""
+    return f'<h2>Sources</h2><table tabindex="0"><tr>{names}</tr>{rows}</table>{more}'
 
 
 def _told(data: Any, name: str, shown: Any) -> str:

@@ -63,7 +63,7 @@ class _Run:
             elif kind == events.JOB_MOVED:
                 measured = data.get("measured") or {}
                 run.totals = {"seconds": time - first} | {
-                    name: float(measured[name]) for name in ("peak", "spilled", "moved") if name in measured
+                    name: float(measured[name]) for name in ("peak", "read", "spilled", "moved") if name in measured
                 }
         return run
 
@@ -154,7 +154,7 @@ def _first(a: _Run, b: _Run) -> dict[str, Any] | None:
 
 def _totals(a: _Run, b: _Run) -> dict[str, Any]:
     rows = []
-    for name in ("seconds", "peak", "spilled", "moved"):
+    for name in ("seconds", "peak", "read", "spilled", "moved"):
         if name in a.totals and name in b.totals and (a.totals[name] or b.totals[name]):
             show = _seconds if name == "seconds" else format_bytes
             rows.append(

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from jmars.model import events
 from jmars.model.events import Event
 from jmars.model.status import TERMINAL
-from jmars.model.timing import spans
+from jmars.model.timing import bytes_to_read, spans
 
 
 @dataclass
@@ -37,6 +37,8 @@ class JobRecord:
     predicted: Mapping[str, Any] = field(default_factory=dict)
     measured: Mapping[str, Any] = field(default_factory=dict)
     phases: dict[str, float] = field(default_factory=dict)  # seconds of making the plan
+    to_read: int = 0  # bytes of files and other sources, of all stages
+    sources: list[tuple[str, str, int, int, str]] = field(default_factory=list)  # name, line, to read, whole, why
 
 
 @dataclass
@@ -220,6 +222,10 @@ class RunRecord:
         job.operands += int(data["n_after"])
         job.before += int(data["n_before"])
         job.predicted = job.predicted or data.get("predicted") or {}
+        job.to_read += bytes_to_read(data)
+        for layers, read, nbytes, why in data.get("sources", ()):
+            name, _, line, text = data["stages"][layers[0]][:4]
+            job.sources.append((str(name), f"line {line}: {text}" if line else "", read, nbytes, str(why)))
 
     def _ran(self, time: float, job: JobRecord, data: Mapping[str, Any]) -> None:
         worker = int(data["worker"])

@@ -332,7 +332,7 @@ def cell_of(jobs, chunks=4, **settings):
 def test_the_header_adds_up_all_jobs_of_the_cell_and_the_list_is_bounded():
     run = cell_of(70)
     snap = run.snap(5000.0)
-    assert snap["totals"] == {"jobs": 70, "spilled": 700}
+    assert snap["totals"] == {"jobs": 70, "spilled": 700, "read": 0, "to_read": 0}
     assert (snap["n"], snap["counts"][S.FINISHED]) == (350, 350)
     assert snap["elapsed"] == 69.4
     assert [part["number"] for part in snap["parts"]] == list(range(21, 71))

@@ -26,6 +26,7 @@ export function headerText(snap: Snap, kernel: number[]): string {
     snap.live ? seconds(snap.elapsed) : brief(snap.elapsed),
     snap.eta !== null && snap.live ? `about ${seconds(snap.eta)} left${jobs > 1 ? ` of job ${count(jobs)}` : ''}` : '',
     ...(snap.live ? [] : costs(snap, kernel)),
+    readText(snap),
     snap.totals?.spilled ? `${bytes(snap.totals.spilled)} on disk` : ''
   ]
     .filter(Boolean)
@@ -41,6 +42,14 @@ function costs(snap: Snap, kernel: number[]): string[] {
     mostly ? `${brief(python)} in Python, most in line ${kernel.indexOf(Math.max(...kernel)) + 1}` : '',
     snap.peak ? `peak ${bytes(snap.peak)}` : ''
   ];
+}
+
+/** Bytes of files and other sources: so far while the cell runs, then all that was read; '' without a source. */
+function readText({ live, totals }: Snap): string {
+  if (live && totals?.to_read) {
+    return `${bytes(totals.read)} of ${bytes(totals.to_read)} read`;
+  }
+  return totals?.read ? `${bytes(totals.read)} read` : '';
 }
 
 const brief = (time: number) => (time >= 1 ? seconds(time) : fine(time));

@@ -26,6 +26,8 @@ export interface JobPart {
 export interface Totals {
   jobs: number;
   spilled: number;
+  read: number;
+  to_read: number;
 }
 
 /** The header's data. */
@@ -209,6 +211,17 @@ export interface TriedPlan {
   moved: number;
 }
 
+/** A file, or another source, that a job reads. */
+export interface SourceRow {
+  name: string;
+  line: number;
+  text: string;
+  read: number;
+  nbytes: number;
+  parts: number;
+  why: string;
+}
+
 /** Predicted costs of the newest job beside measured costs. */
 export interface PlanPart {
   predicted: RunCosts | null;
@@ -216,6 +229,9 @@ export interface PlanPart {
   lower_bound: number;
   chosen: string;
   tried: TriedPlan[];
+  to_read: number;
+  read: number | null;
+  sources: SourceRow[];
   stage: number;
   replans: number;
   why: string;
