@@ -3,6 +3,5 @@
 flow/   the dataflow engine: build time and run time (`jmars.flow`)
 planners.py     partitions, copies and stealing of document 004 (`jmars.plan`)
 tasks.py        task graphs read from a file (`jmars.remote.load_tasks`)
-task_api.py     jobs as Mars's task service shows them (`jmars.client.TaskAPI`)
-web_task_api.py   TaskAPI over HTTP (`jmars.client.WebTaskAPI`)
+task_api.py     jobs as Mars's task service shows them, also over HTTP (`jmars.client.TaskAPI`, `WebTaskAPI`)
 """

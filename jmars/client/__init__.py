@@ -32,8 +32,7 @@ from jmars.client.session import DefaultEngine, Session, execute, new_session, p
 from jmars.tensor.engine import current_engine, set_engine
 
 if TYPE_CHECKING:
-    from jmars.annex.task_api import TaskAPI
-    from jmars.annex.web_task_api import WebTaskAPI
+    from jmars.annex.task_api import TaskAPI, WebTaskAPI
 
 __all__ = [
     "Cluster",
@@ -54,12 +53,9 @@ if current_engine() is None:  # processes of a cluster have their own
     set_engine(DefaultEngine())
 
 
-_ANNEX = {"TaskAPI": "task_api", "WebTaskAPI": "web_task_api"}  # loaded on first use
-
-
 def __getattr__(name: str) -> Any:
-    if name in _ANNEX:
-        return getattr(import_module(f"jmars.annex.{_ANNEX[name]}"), name)
+    if name in ("TaskAPI", "WebTaskAPI"):
+        return getattr(import_module("jmars.annex.task_api"), name)
     raise AttributeError(f"module 'jmars.client' has no attribute {name!r}")
 
 

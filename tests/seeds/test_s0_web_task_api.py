@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.annex import web_task_api
+from jmars.annex import task_api as web_task_api
 from jmars.annex.task_api import TaskResult, TaskStatus
 from jmars.client import Cluster, WebTaskAPI
 from jmars.errors import (

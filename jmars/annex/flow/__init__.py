@@ -1,8 +1,7 @@
 """A dataflow engine: graphs of vertices and data that run once or many times; the public name is `jmars.flow`.
 
 blueprint   a finished graph: the structure, and the processor of each vertex
-executors   inline, threads, asyncio
-vertex      processors, and vertices, dependencies and data as a processor sees them
+vertex      processors, and vertices, dependencies and data as a processor sees them; executors
 instance    Graph, an instance of a finished graph, and its runs; GraphPool
 builder     GraphBuilder, and declarations of a vertex
 
@@ -10,9 +9,18 @@ Source: docs/explanation/seeds.md, "A dataflow engine".
 """
 
 from jmars.annex.flow.builder import DependencyBuilder, GraphBuilder, VertexBuilder
-from jmars.annex.flow.executors import AsyncioExecutor, Executor, InlineExecutor, ThreadPoolExecutor
 from jmars.annex.flow.instance import Closure, Graph, GraphPool
-from jmars.annex.flow.vertex import Channel, GraphData, GraphDependency, GraphProcessor, GraphVertex
+from jmars.annex.flow.vertex import (
+    AsyncioExecutor,
+    Channel,
+    Executor,
+    GraphData,
+    GraphDependency,
+    GraphProcessor,
+    GraphVertex,
+    InlineExecutor,
+    ThreadPoolExecutor,
+)
 
 __all__ = [
     "AsyncioExecutor",

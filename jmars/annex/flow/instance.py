@@ -47,8 +47,7 @@ from threading import Condition, Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jmars.annex.flow.blueprint import ALWAYS, NEVER, GraphPlan, Structure
-from jmars.annex.flow.executors import Executor, InlineExecutor
-from jmars.annex.flow.vertex import GraphData, GraphVertex
+from jmars.annex.flow.vertex import Executor, GraphData, GraphVertex, InlineExecutor
 from jmars.errors import GraphError, NotReadyError
 from jmars.flow import Lendable, Lending
 
