@@ -3,10 +3,9 @@
 connection.py   a channel to a cluster, used from any thread
 arrays.py       how a client sends and gets arrays (Arrays)
 cluster_registry.py   the open clusters of this process
-recovery.py     computes lost chunks again
 reporting.py    reports of jobs (performance_report)
 notebook_views.py   views of clusters and jobs in notebooks, loaded there (Shown)
-job.py          a submitted graph (Job), and floating point warnings of jobs
+job.py          a submitted graph (Job), recovery of lost chunks, and floating point warnings of jobs
 job_registry.py   handles of jobs by id (JobRegistry)
 local_runs.py   computes small values in this process (LocalRuns)
 local_plans.py  graphs compiled for that (LocalPlan)
@@ -14,11 +13,10 @@ auto_persist.py   keeps values that a loop would compute again
 sent_graphs.py  graphs, sent whole once and by structure afterwards (SentGraphs)
 engine_clusters.py  clusters on Dask and Ray (Cluster.dask, Cluster.ray)
 host_clusters.py   clusters of several hosts (Cluster.hosts)
-cluster.py      a cluster of workers (Cluster), and the default cluster
+cluster.py      a cluster of workers (Cluster), the default cluster, and gateways (WebGateway)
 session.py      runs tensors on the default cluster (Session, execute)
 xarray_manager.py   xarray data sets on tensors; loaded by xarray (JmarsManager)
 dask_graphs.py  graphs of Dask's collections (dask_scheduler)
-serving.py      a gateway as a child process (WebGateway)
 plans/          predicts the cost of a run before it begins (PlannedRun)
 """
 

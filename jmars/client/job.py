@@ -1,21 +1,23 @@
 """Job: a handle of a submitted graph, to ask for the state, wait, cancel, and take the values.
 
-Source: docs/explanation/seeds.md, "Submitting a job" and "Cancelling a job".
+A terminal has a line with the progress of a job while a program waits for the job. The line stands on standard error
+from the second second on, is drawn twice a second and cleared at the end. Views of cells show more; a job with a view
+has no line.
 
-A line with the progress of a job, in terminals, while a program waits for the job.
+`FloatWarnings` tells floating point errors of a cluster's workers as NumPy does, by Python's warnings: once for each
+tensor, however often a value is computed.
 
-The line stands on standard error from the second second on, is drawn twice a second and cleared at the end. Views of
-cells show more; a job with a view has no line.
-
-FloatWarnings: tells floating point errors of a cluster's workers as NumPy does, by Python's warnings.
-
-A warning is told once for each tensor: a value that is computed again (it was not kept, or its worker died) is not a
-second error of the user's. Source: NumPy reference, "Floating point error handling".
+The scheduler recovers chunks of running jobs; only the client has the graph of tensors that were computed or sent
+before. So a job that ends with ChunkLostError is submitted once more without the lost tensors, and a tensor whose chunk
+is found to be lost at a fetch is computed again.
+Source: docs/explanation/seeds.md, "Submitting a job", "Cancelling a job", "Future work"; NumPy reference, "Floating
+point error handling".
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import os
 import shutil
 import sys
@@ -25,11 +27,10 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jmars.client import plans
 from jmars.client.notebook_views import Shown, has_bar, wait_with_bar
-from jmars.client.recovery import RECOVERIES, can_recover
 from jmars.client.reporting import draw_job, job_figure, save_job, write_report, write_trace
 from jmars.config import config
 from jmars.errors import ChunkLostError, ClusterError, ClusterLostError, JobCancelledError, MemoryLimitError
@@ -39,6 +40,7 @@ from jmars.model.messages import Failure
 from jmars.model.status import STATE_NAMES, JobState
 from jmars.tensor.operand import SourceLine, TensorData, raise_at, warn_user
 from jmars.tensor.structure import detach
+from jmars.tensor.tensor_graph import LinkedGraph, Stored
 from jmars.units import format_seconds
 
 if TYPE_CHECKING:
@@ -593,3 +595,62 @@ def _names_of(filename: str) -> dict[str, Any]:
         if getattr(module, "__file__", None) == filename:
             return vars(module)
     return vars(sys.modules["__main__"])
+
+
+RECOVERIES = 3  # times that a job is submitted again with the same tensors, or one is computed again for one fetch
+
+SMALL = 2**16  # bytes of a tensor that is fetched together with others
+
+Value = TypeVar("Value")
+
+
+def can_recover(cluster: Cluster, data: Sequence[TensorData], keys: Sequence[str]) -> bool:
+    """Whether the lineage of nodes is here, as far as the cluster has lost (`keys`) or does not have them."""
+    held = cluster.retained() - set(keys) - {one.key for one in data}
+    linked = LinkedGraph.of(data, held)
+    return not any(
+        isinstance(operand, Stored) and node.key not in held
+        for operand, node in zip(linked.operands, linked.nodes, strict=True)
+    )
+
+
+def with_recovery(cluster: Cluster, data: TensorData, fetch: Callable[[], Value]) -> Value:
+    """Result of `fetch`; lost chunks of `data` are computed again first."""
+    for left in reversed(range(RECOVERIES + 1)):
+        try:
+            return fetch()
+        except ChunkLostError as error:
+            if not left or not can_recover(cluster, [data], [data.key, *error.keys]):
+                raise
+            for key in {data.key, *error.keys}:
+                cluster.forget(key)
+            _compute(cluster, data)
+    raise AssertionError("the last try returns or raises")
+
+
+def fetch_each(cluster: Cluster, data: Sequence[TensorData]) -> list[Any]:
+    """Values of nodes that the cluster has; those of small nodes travel together, unless a chunk is lost."""
+    small = [k for k, one in enumerate(data) if _size(one) <= SMALL] if len(data) > 1 else []
+    found: dict[int, Any] = {}
+    try:
+        values = cluster.shared.fetch_each([(data[k].key, data[k].dtype, data[k].chunks) for k in small])
+        found = dict(zip(small, values, strict=True))
+    except ChunkLostError:
+        pass  # `cluster.fetch` computes it again
+    return [found[k] if k in found else cluster.fetch(one) for k, one in enumerate(data)]
+
+
+def _size(node: TensorData) -> int:
+    """Bytes of a node of known lengths."""
+    return math.prod(map(sum, node.chunks)) * node.dtype.itemsize
+
+
+def _compute(cluster: Cluster, data: TensorData) -> Any:
+    job = cluster.submit_data([data])
+    try:
+        job.wait()
+    except BaseException:  # an interrupt
+        job.cancel()
+        raise
+    if job.error is not None:
+        raise job.error

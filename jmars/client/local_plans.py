@@ -13,7 +13,7 @@ from jmars.kernels.float_errors import FloatError, message
 from jmars.kernels.group_run import GroupSpec, group_spec
 from jmars.kernels.program import Call, Elementwise, Program
 from jmars.optimize import Compiled, TooManyOperandsError, compile_graph
-from jmars.plan.cost_keys import prior, signature
+from jmars.plan.costs import prior, signature
 from jmars.tensor.chunk import ChunkGraph
 from jmars.tensor.structure import Slot, canonical
 from jmars.tensor.tensor_graph import LinkedGraph, TensorGraph

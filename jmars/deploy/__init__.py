@@ -25,7 +25,6 @@ inside_dask.py  the head's process for Dask: `python -m jmars head dask`
 inside_ray.py  the head's process for Ray: `python -m jmars head ray`
 batch.py     hosts that a command of a batch system starts, such as `srun` and `mpiexec`
 roster.py    hosts that joined, their links, and their chunks for clients
-common_bits.py  has hosts with other CPUs start again without features that other hosts lack
 host_launches.py  starts the hosts of a cluster at their places, and ends them
 elastic_hosts.py  hosts that come and leave as users ask
 hosts_head.py  the head of a cluster of several hosts

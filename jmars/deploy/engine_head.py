@@ -31,9 +31,8 @@ from jmars.deploy.control_process import ClusterThread
 from jmars.deploy.folders import Folders
 from jmars.deploy.head import ClusterHead, InProcessScheduler, WhyService
 from jmars.dispatch.ledger import SAVE_SECONDS, save_costs
-from jmars.engines.engine import START_SECONDS, TaskEngine
+from jmars.engines.engine import BANDWIDTH, START_SECONDS, TaskEngine
 from jmars.engines.port import EngineRow, EngineWorkers, engine_status
-from jmars.engines.results import BANDWIDTH
 from jmars.errors import ClusterError, JmarsError
 from jmars.model import events
 from jmars.plan import Profile, Workers

@@ -12,7 +12,7 @@ from typing import Any
 
 from jmars.deploy import memory
 from jmars.deploy.folders import Folders
-from jmars.dispatch.worker_scaling import LEAVING
+from jmars.dispatch.host_dispatch import LEAVING
 from jmars.dispatch.workers import GIVEN_UP, WARMING, Worker
 from jmars.errors import ClusterStartError
 from jmars.model.limits import PAGE

@@ -34,7 +34,6 @@ from jmars.deploy.batch import BatchLaunch
 from jmars.deploy.beats import beats_door
 from jmars.deploy.ca import CertificateAuthority
 from jmars.deploy.clients import UnsharedStore
-from jmars.deploy.common_bits import CommonBits
 from jmars.deploy.control_process import take_orders
 from jmars.deploy.elastic_hosts import ElasticHosts
 from jmars.deploy.folders import Folders
@@ -43,13 +42,13 @@ from jmars.deploy.host_launches import HostLaunches
 from jmars.deploy.hosts_host import LOCAL
 from jmars.deploy.janitor import start_janitor
 from jmars.deploy.launch import Launches
-from jmars.deploy.roster import HostsChunks, Roster
+from jmars.deploy.roster import CommonBits, HostsChunks, Roster
 from jmars.deploy.tickets import LOOPBACK, Enrolment, JoinTickets, strangers
 from jmars.errors import ClusterError, JmarsError
 from jmars.model import events
 from jmars.model.status import HostStatus
 from jmars.plan import Profile, Workers
-from jmars.plan.cost_keys import is_gpu_key
+from jmars.plan.costs import is_gpu_key
 from jmars.plan.devices import hosts_with_gpus
 from jmars.scheduler import Machine
 from jmars.scheduler.host_jobs import HostRow

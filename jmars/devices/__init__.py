@@ -3,7 +3,6 @@
 - device.py: what jmars asks of a GPU, and the errors of a GPU
 - fake_device.py: a GPU made of NumPy, with streams that run as late or as early as events allow
 - cupy_device.py: a GPU of NVIDIA, by CuPy
-- launches.py: sizes with which kernels are launched
 - library.py: functions that a GPU runs by name, on arrays of NumPy or of CuPy
 - device_program.py: a program as calls of a device
 - runner.py: runs operands on a device, with copies beside kernels

@@ -18,9 +18,19 @@ import numpy as np
 from xxhash import xxh3_128_hexdigest
 
 from jmars.devices.device import Array, Device, translated
-from jmars.devices.launches import broadcast, find_kernel, keep_kernel, reductions
 from jmars.devices.library import LIBRARY
-from jmars.kernels.cuda_text import BLOCK, MAP, PER_THREAD, REDUCE, map_source, reduction_source
+from jmars.kernels.cuda_text import (
+    BLOCK,
+    MAP,
+    PER_THREAD,
+    REDUCE,
+    broadcast,
+    find_kernel,
+    keep_kernel,
+    map_source,
+    reduction_source,
+    reductions,
+)
 from jmars.kernels.expression import Expression, same
 
 

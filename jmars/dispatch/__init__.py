@@ -6,9 +6,8 @@
 - ledger.py: measures jobs (Ledger)
 - dispatcher.py: fills the workers' windows with batches (Dispatcher)
 - speculation.py: revokes batches and starts speculative copies (SpeculativeExecution)
-- worker_scaling.py: workers that come and leave (WorkerScaling)
 - report_handler.py: acts on the reports of executors (ReportHandler)
-- host_dispatch.py: the interface that other folders call (HostDispatch)
+- host_dispatch.py: the interface that other folders call (HostDispatch); workers that come and leave (WorkerScaling)
 """
 
 from jmars.dispatch.host_dispatch import HostDispatch

@@ -31,7 +31,7 @@ from jmars.kernels import Program
 from jmars.model.limits import BATCH_SECONDS
 from jmars.model.messages import JobTable
 from jmars.plan import Profile
-from jmars.plan.cost_keys import gpu_key, prior, signature
+from jmars.plan.costs import gpu_key, prior, signature
 from jmars.storage.arena import Arena
 from jmars.storage.chunks import Chunks
 

@@ -1,9 +1,8 @@
 """Engines: Dask and Ray clusters as workers of jmars; groups of operands are the engine's tasks.
 
-engine.py         an engine's tasks and results by names of ours, for all engines (`TaskEngine`)
+engine.py         tasks, results and chunks of an engine, by names of ours (`TaskEngine`, `Results`)
 groups.py         division of a job's operands into tasks (`planned_groups`)
 group_task.py     a group as bytes, and the function that runs it in a worker
-results.py        chunks and the engine's results that hold them
 engine_job.py     the operands and groups of a job, and their reports (`EngineJob`)
 port.py           the engine's workers as the scheduler sees them (`EngineWorkers`)
 dask_worker.py    functions in Dask's workers

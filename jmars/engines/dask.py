@@ -51,9 +51,8 @@ from jmars.engines.dask_worker import (
     reviver,
     run_task,
 )
-from jmars.engines.engine import START_SECONDS, EngineWorker, Promises, Result, TaskEngine, TaskEntry
+from jmars.engines.engine import START_SECONDS, EngineWorker, LinkSpeed, Promises, Result, TaskEngine, TaskEntry
 from jmars.engines.group_task import run_group
-from jmars.engines.results import LinkSpeed
 from jmars.errors import ChunkLostError, ClusterError, ClusterStartError, text_of
 from jmars.kernels.group_run import GroupReport
 from jmars.model.versions import differences

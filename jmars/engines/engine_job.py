@@ -19,10 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.dispatch.ledger import pack_numbers
-from jmars.engines.engine import GroupTask, Result
+from jmars.engines.engine import GroupTask, Kept, Result
 from jmars.engines.group_task import make_spec
 from jmars.engines.groups import Group, single_group
-from jmars.engines.results import Kept
 from jmars.kernels.group_run import GroupReport
 from jmars.model.messages import (
     ChunksLost,

@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from jmars.engines.engine import EngineWorker, GroupTask, Result, TaskEngine
+from jmars.engines.engine import EngineWorker, GroupTask, Kept, Result, Results, TaskEngine
 from jmars.engines.engine_job import EngineJob, RunningGroup
 from jmars.engines.groups import planned_groups
-from jmars.engines.results import Kept, Results
 from jmars.errors import ChunkLostError, ClusterError, fault_of
 from jmars.kernels.group_run import GroupReport
 from jmars.model.messages import ChunksLost, Failure, JobBroken, JobTable, Report, ReportPort, WorkerMoved

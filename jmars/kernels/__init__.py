@@ -7,7 +7,6 @@ In reading order:
 - float_errors.py: collects floating point errors of generated NumPy calls
 - reducers.py: reducers of a tree reduction: sums, extremes, moments, positions
 - program.py: `Program`, `ChunkType`, the steps
-- side_by_side.py: expressions of values that lie in several chunks
 - fusing.py: fuses several programs
 - blocks.py: cuts a chunk into blocks that fit the cache
 - numpy_backend.py: expressions as generated NumPy calls

@@ -2,17 +2,15 @@
 
 How a cell runs, in reading order:
 
-- magic.py             `%load_ext jmars`: finds the cluster, runs the cell, shows its jobs
+- magic.py             `%load_ext jmars`: finds the cluster, runs or predicts the cell, shows its jobs
 - flags.py             parses the flags of a `%%jmars` line
 - cell_source.py       compiles the cell's text
 - numpy_names.py       NumPy's names inside a cell
 - namespace.py         the user's names before, in and after a cell
 - user_arrays.py       NumPy arrays of the user in a cell, written back after it
-- view_steps.py        how a NumPy array is a view of another
 - cell.py              runs the code and computes the results
 - running_cell.py      a cell while it runs: its line, its jobs, Cancel
 - cell_engine.py       submits the jobs of a cell, shows them, waits for them, cancels them
-- planning.py          predicts what a cell would cost, without running it
 - kernel_access.py     the only file that uses ipykernel's internals
 - lexer.py             colours of a `%%jmars` cell for Pygments
 

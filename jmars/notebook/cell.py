@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from jmars.notebook.cell_engine import CellEngine
-    from jmars.notebook.planning import PlanEngine
+    from jmars.notebook.magic import PlanEngine
 
 
 def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine | PlanEngine, lazy: bool = False) -> Any:

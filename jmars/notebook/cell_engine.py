@@ -20,8 +20,7 @@ from typing import Any
 
 from jmars.client.auto_persist import repeats
 from jmars.client.cluster import Cluster
-from jmars.client.job import Job
-from jmars.client.recovery import fetch_each
+from jmars.client.job import Job, fetch_each
 from jmars.errors import ClusterStoppedError, MemoryLimitError
 from jmars.model.status import JobState
 from jmars.notebook.cell import in_flags, note_for_calls, note_for_late_error, show_as_one_line

@@ -3,27 +3,33 @@
 Parses the flags, finds or starts the cluster, and runs the cell with its display. `%%jmars --on PLACE` takes the
 cluster by its place: Dask, Ray, another machine, or a cluster by name. IPython loads this file through
 `jmars.load_ipython_extension`.
+
+`%%jmars --plan` and `%jmars plan` predict the cost of a cell without running it: the cell's Python runs with a
+`PlanEngine` in place of the `CellEngine`; afterwards all names are as before the cell.
 """
 
 from __future__ import annotations
 
+import sys
 import time
+import traceback
 import weakref
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from IPython.core.error import UsageError
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 
-from jmars.client.cluster import Cluster, connect, default_cluster, start_as
+from jmars.client import plans
+from jmars.client.cluster import Cluster, connect, default_cluster, default_settings, start_as
 from jmars.client.cluster_registry import make_default, open_clusters, take_lost
 from jmars.client.engine_clusters import MODES
 from jmars.client.reporting import write_trace
-from jmars.client.session import warn_without_gpu
+from jmars.client.session import plan_on, warn_without_gpu
 from jmars.config import config
-from jmars.deploy.memory import default_limit
+from jmars.deploy.memory import available, default_limit, room_for_chunks
 from jmars.errors import JmarsError
 from jmars.model.status import JobState
 from jmars.native import backend
@@ -33,11 +39,17 @@ from jmars.notebook.cell_engine import CellCancelled, CellEngine
 from jmars.notebook.cell_source import CellSource
 from jmars.notebook.display import CellDisplay, choose_display
 from jmars.notebook.flags import USAGE, CellFlags, add_completion, remove_completion
-from jmars.notebook.planning import plan_cell
 from jmars.notebook.running_cell import RunningCell, handle_control_request
 from jmars.notebook.widget import is_stale
 from jmars.tensor.engine import get_engine
+from jmars.tensor.operand import TensorData
+from jmars.tensor.tensor import Tensor
 from jmars.units import format_bytes, format_seconds
+
+if TYPE_CHECKING:
+    from IPython.core.interactiveshell import InteractiveShell
+
+    from jmars.client.plans import PlannedRun
 
 _CELLS = 10  # newest cells of a cluster that `%jmars` lists
 
@@ -335,3 +347,112 @@ def _dask_client() -> object:
             f"--on dask://: this process has no Dask client ({error}); make one with distributed.Client(), or give "
             "dask://HOST:PORT"
         ) from None
+
+
+class CellPlanned(BaseException):  # not an Exception, so that user code does not catch it
+    """Ends a cell whose plan is complete, or that needs a value to go on."""
+
+    def __init__(self, plan: PlannedRun, complete: bool) -> None:
+        super().__init__("the cell is planned, not run")
+        self.plan = plan
+        self.complete = complete  # False: the cell needs a value to go on
+
+
+class PlanEngine:
+    """The engine (`jmars.tensor.engine.Engine`) of a cell that is planned.
+
+    Parameters
+    ----------
+    cluster
+        The cluster that would run the cell; None for a new cluster.
+    workers, limit
+        Worker processes and memory limit in bytes of the cluster that would be started.
+    """
+
+    job = None  # as of a cell's engine: the newest job
+
+    def __init__(self, cluster: Cluster | None, workers: int, limit: int) -> None:
+        self._cluster = cluster
+        self._workers, self._limit = workers, limit
+
+    def execute(self, data: Sequence[TensorData]) -> None:
+        """Ends the cell with a plan unless the cluster has the values."""
+        __tracebackhide__ = True
+        missing = [one for one in data if not self.held(one)]
+        if missing:
+            raise CellPlanned(self.plan(missing), complete=False)
+
+    def fetch(self, data: TensorData, copy: bool = True) -> Any:
+        """Fetches a stored value."""
+        __tracebackhide__ = True
+        self.execute([data])
+        assert self._cluster is not None
+        return self._cluster.fetch(data, copy)
+
+    def fetch_each(self, data: Sequence[TensorData]) -> list[Any]:
+        """Fetches stored values."""
+        return [self.fetch(one) for one in data]
+
+    def held(self, data: TensorData) -> bool:
+        """Whether the cluster has the value."""
+        return self._cluster is not None and self._cluster.retains(data)
+
+    def look(self, data: Sequence[TensorData]) -> None:
+        """Ends the cell if a value is not stored."""
+        self.execute(data)
+
+    def shows(self, data: TensorData) -> bool:
+        """Whether the cluster has the value."""
+        return self.held(data)
+
+    def small(self, data: TensorData, touched: int) -> None:
+        """None: elements are planned."""
+
+    def tries_on_worker(self) -> bool:
+        """False: nothing is run."""
+        return False
+
+    def limits(self) -> tuple[int, int]:
+        """Memory limit in bytes and number of workers of the cell's cluster."""
+        return (self._cluster.memory_limit, self._cluster.n_workers) if self._cluster else (self._limit, self._workers)
+
+    def free_memory(self) -> int:
+        """Bytes of memory that this process's machine still has."""
+        return available()
+
+    def plan(self, data: Sequence[TensorData], policy: str | None = None) -> PlannedRun:
+        """Predicts the cost of computing `data`."""
+        if self._cluster is not None:
+            return plan_on(self._cluster, data, policy)
+        return plans.plan_for(data, self._workers, room_for_chunks(self._limit, self._workers), policy=policy)
+
+    def finish(self, results: Sequence[Tensor]) -> NoReturn:
+        """Plans the cell's results together, as a run would compute them."""
+        raise CellPlanned(self.plan([tensor.data for tensor in results]), complete=True)
+
+
+def plan_cell(shell: InteractiveShell, source: CellSource, cluster: Cluster | None, flags: CellFlags) -> PlannedRun:
+    """Plans a cell; names and tensors are then as before the cell.
+
+    Raises
+    ------
+    BaseException
+        Any exception of the cell's Python.
+    """
+    __tracebackhide__ = True
+    limit, workers = default_settings()
+    planner = PlanEngine(cluster, flags.workers or workers, limit if flags.memory is None else flags.memory)
+    try:
+        run_cell(shell, source, planner, flags.lazy)
+    except CellPlanned as end:
+        if not end.complete:
+            print(_where(source, end), file=sys.stderr)  # noqa: T201
+        return end.plan
+    raise AssertionError("finish() always raises")
+
+
+def _where(source: CellSource, end: CellPlanned) -> str:
+    """Names the line that needs a value."""
+    lines = [frame.lineno for frame in traceback.extract_tb(end.__traceback__) if frame.filename == source.filename]
+    line = f"line {lines[-1]} of {source.label}" if lines else source.label
+    return f"{line} needs a value to go on; this is the plan up to that value"

@@ -1,6 +1,6 @@
 """Compiles a tensor graph to the chunk graph that runs: passes from graph to graph.
 
-passes                 all passes in order: `compile_graph`
+passes                 all passes in order, and ranks of operands: `compile_graph`
 parts                  only the parts are computed that results need
 slices                 slices are read, or drawn, where they lie in the sliced array
 tensor_fusion          fuses elementwise tensors with equal chunks
@@ -8,12 +8,10 @@ regions                fuses operands that run in a single pass over blocks
 fuse_groups            builds a graph with groups of operands as operands
 sources                what a graph reads of its sources, and why some bytes are read more than once
 rematerialise          generates cheap sources within their readers
-priority               ranks operands: the lower rank runs first
 unfolding              stages of such a graph
 """
 
-from jmars.optimize.passes import Compiled, TooManyOperandsError, compile_graph, merge_equal, prune, tile
-from jmars.optimize.priority import ranks
+from jmars.optimize.passes import Compiled, TooManyOperandsError, compile_graph, merge_equal, prune, ranks, tile
 from jmars.optimize.regions import FusionLimits, colors, fuse_chains, fuse_colors, fuse_regions
 from jmars.optimize.tensor_fusion import fuse_tensors
 

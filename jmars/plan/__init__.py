@@ -1,8 +1,7 @@
 """Plans of a graph, made before it runs: workers and ranks of operands. Pure functions, no I/O.
 
 plan_graph   the graph that planners read: operands with their cost, bytes, devices and pins; the workers
-cost_keys    the key under which operands of equal cost share their measurements; seconds of operands that never ran
-costs        the costs of operands, as measured and as planners read them
+costs        the costs of operands, as measured and as planners read them, and the keys of equal costs
 c_planners   the planners' inner loops in C
 order        orders to run a graph in, as ranks of operands
 simulation   runs of a plan in virtual time
@@ -10,9 +9,8 @@ initial      workers of initial operands, by searches and by near common descend
 assign       workers of operands: contiguous runs, recursive bisection, earliest finish time
 partition    partitions by METIS and mt-KaHyPar
 prediction   the cost and the memory of a run on this host
-plan         the frozen plan
 improve      plans improved by simulation: annealing, refinement
-choice       the candidates and the best plan, as data; the best order for a single host
+choice       the frozen plan; the candidates and the best plan, as data; the best order for a single host
 best_plan    the best plan for several workers
 devices      cores or GPUs for each operand
 explanation  a plan as data that a notebook draws
@@ -39,9 +37,8 @@ if TYPE_CHECKING:
     )
     from jmars.plan.assign import assign_bisect, assign_eft, assign_runs, source_runs
     from jmars.plan.best_plan import choose
-    from jmars.plan.choice import Choice, choose_order, seconds_to_plan
-    from jmars.plan.cost_keys import Signature, signature
-    from jmars.plan.costs import Accuracy, Profile, annotate, one_host, program_seconds
+    from jmars.plan.choice import Choice, Plan, choose_order, make_plan, seconds_to_plan
+    from jmars.plan.costs import Accuracy, Profile, Signature, annotate, one_host, program_seconds, signature
     from jmars.plan.explanation import explain, picture
     from jmars.plan.improve import anneal, rank_justified, refine
     from jmars.plan.initial import assign_bfs_v1, assign_initial, assign_ncd, initial_v1, shares
@@ -55,7 +52,6 @@ if TYPE_CHECKING:
         rank_wave,
     )
     from jmars.plan.partition import assign_km1, assign_metis
-    from jmars.plan.plan import Plan, make_plan
     from jmars.plan.plan_graph import (
         ANY,
         CPU,
@@ -151,15 +147,13 @@ __all__ = [
 _NAMES = {  # by module
     "assign": "assign_bisect assign_eft assign_runs source_runs",
     "best_plan": "choose",
-    "choice": "Choice choose_order seconds_to_plan",
-    "cost_keys": "Signature signature",
-    "costs": "Accuracy Profile annotate one_host program_seconds",
+    "choice": "Choice Plan choose_order make_plan seconds_to_plan",
+    "costs": "Accuracy Profile Signature annotate one_host program_seconds signature",
     "explanation": "explain picture",
     "improve": "anneal rank_justified refine",
     "initial": "assign_bfs_v1 assign_initial assign_ncd initial_v1 shares",
     "order": "rank_b_level rank_by rank_depth_first rank_level rank_mars rank_min_memory rank_wave",
     "partition": "assign_km1 assign_metis",
-    "plan": "Plan make_plan",
     "plan_graph": "ANY CPU GPU GraphStatistics PlanGraph UNLIMITED Workers contract neighbours statistics volume",
     "prediction": "Prediction predict",
     "revision": "DriftReport Observed Remaining drift remaining replan with_speed",

@@ -26,12 +26,11 @@ from jmars.errors import GraphError, MemoryLimitError
 from jmars.model.limits import TRAFFIC_WEIGHT
 from jmars.native import backend
 from jmars.plan.assign import assign_bisect, assign_eft, assign_runs, source_runs
-from jmars.plan.choice import MAX_SLOWDOWN, PREFERENCES, Candidate, Choice
+from jmars.plan.choice import MAX_SLOWDOWN, PREFERENCES, Candidate, Choice, Plan
 from jmars.plan.improve import anneal, rank_justified, refine
 from jmars.plan.initial import assign_initial
 from jmars.plan.order import rank_backwards, rank_by, sequential_peak
 from jmars.plan.partition import assign_km1, assign_metis, has_km1, suits_metis
-from jmars.plan.plan import Plan
 from jmars.plan.plan_graph import UNLIMITED, PlanGraph, Workers, allowed
 from jmars.plan.simulation import FollowInputs, SimResult, Trace, lower_bound, simulate
 

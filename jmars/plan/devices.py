@@ -25,8 +25,7 @@ from jmars.errors import MemoryLimitError
 from jmars.kernels.program import Program
 from jmars.plan.best_plan import choose
 from jmars.plan.choice import Choice
-from jmars.plan.cost_keys import gpu_key, prior, signature
-from jmars.plan.costs import Profile, program_seconds
+from jmars.plan.costs import Profile, gpu_key, prior, program_seconds, signature
 from jmars.plan.plan_graph import ANY, CPU, GPU, PlanGraph, Workers
 
 _NEVER = 1e7  # seconds of a group on a device where it cannot run

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from jmars import graph as sweeps
 from jmars.errors import GraphError
 from jmars.graph import Dag
-from jmars.optimize.priority import mars
+from jmars.optimize.passes import mars
 from jmars.plan import c_planners
 from jmars.plan.c_planners import serves
 from jmars.plan.plan_graph import PlanGraph

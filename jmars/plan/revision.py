@@ -22,9 +22,8 @@ from jmars.errors import GraphError, MemoryLimitError
 from jmars.graph import Dag
 from jmars.model.limits import TRAFFIC_WEIGHT
 from jmars.plan.assign import assign_eft
-from jmars.plan.choice import Candidate, Choice
+from jmars.plan.choice import Candidate, Choice, Plan
 from jmars.plan.order import rank_by
-from jmars.plan.plan import Plan
 from jmars.plan.plan_graph import PlanGraph, Workers
 from jmars.plan.simulation import lower_bound, simulate
 

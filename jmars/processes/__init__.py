@@ -5,8 +5,7 @@
 - executor_messages.py: messages between the control process and an executor
 - executor.py: the executor process, which runs kernels on shared memory
 - gpu_batches.py: batches on a GPU, in the process of the GPU
-- mover.py: the mover process, which writes chunks to disk and reads them back
 - carrier.py: the carrier process, which brings chunks of other hosts
-- zygote.py: forks executors in milliseconds (Zygote)
+- zygote.py: forks executors in milliseconds (Zygote); the mover, which writes chunks to disk and reads them back
 - links.py: the control process's ends of child processes (ChildLink, Children)
 """

@@ -1,6 +1,6 @@
 """Reads the state and the memory of processes from /proc, so that no process has to answer.
 
-`worker/supervision.py` samples with it, and `Health` decides.
+`worker/execution.py` samples with it, and `Health` decides.
 
 `Health` decides from samples when a stopped or frozen child process is suspect, killed or given up. Pure: samples in,
 actions out. A process that computes, with or without the interpreter's lock, sleeps, waits for a disk or is held by a

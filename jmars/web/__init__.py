@@ -11,6 +11,5 @@ results.py              reads the elements of results piece by piece
 gateway.py              Gateway: what handlers call, done on the cluster
 handlers.py             base classes of handlers; handlers without a session
 session_handlers.py     sessions and uploads
-routes.py               the table of paths
-server.py               the process: `python -m jmars web`
+server.py               the process: `python -m jmars web`, and the table of paths
 """

@@ -9,7 +9,7 @@ gateway keeps the document of each graph, the keys of the tensors that the docum
 the graph. When a chunk of a result is lost, the document is built once more. If the new graph has the same fingerprint,
 the result is computed under its old key. Lost inputs of the result are computed first. Two cases cannot be recovered:
 an uploaded array, and a graph that draws random numbers without a seed.
-Source: client/recovery.py, the same for Python; docs/explanation/recovery.md.
+Source: client/job.py, the same for Python; docs/explanation/recovery.md.
 """
 
 from __future__ import annotations

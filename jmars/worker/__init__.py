@@ -1,7 +1,6 @@
 """The workers of a host: memory, dispatch and processes put together, and served to the scheduler and to clients.
 
-- execution.py: puts memory, dispatch and processes together (ExecutionActor)
-- supervision.py: samples processes, kills hung ones, replaces executors that end (ProcessSupervisor)
+- execution.py: puts memory, dispatch and processes together (ExecutionActor); replaces processes (ProcessSupervisor)
 - host_status.py: status of this host
 - store.py: lets clients read and write chunks in place (StoreActor)
 - chunk_exchange.py: moves chunks between this host and others (ChunkExchange)

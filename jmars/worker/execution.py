@@ -4,22 +4,29 @@ A ready operand waits in dispatch's task queue by rank. When a worker has less t
 operand: a slot for the output, inputs in memory, scratch promised. Then the operand joins a batch and is sent to an
 executor process. The executor's report goes to the scheduler. The answer (more ready operands, chunks to free)
 arrives before the next batch is made. The three folders call upwards only through callables passed here, once.
-Source: docs/explanation/seeds.md, "Execution control"; docs/explanation/seeds.md, "Execution in a worker".
 
-Reports events of jmars/memory to the scheduler: spilled, lost, refused, inputs missing.
+Events of jmars/memory are reported to the scheduler: spilled, lost, refused, inputs missing. jmars/memory knows chunks
+by number; the tables of open jobs tell their operands.
 
-jmars/memory knows chunks by number; the tables of open jobs tell their operands.
-Source: docs/explanation/seeds.md, "Execution control".
+`ProcessSupervisor` keeps an executor process per worker while the cluster lives, and forks a mover when
+memory/gathering.py asks. It samples /proc four times a second while there is work. `health` decides about processes
+that are alive and do not run: suspect first, killed after some seconds. Processes that exceed their memory cap through
+children, or that retry a failing malloc for ever, are killed too. Consequences for operands are dispatch's.
+Source: docs/explanation/seeds.md, "Execution control", "Execution in a worker", "Future work".
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from time import monotonic
+from typing import Any
 
-from jmars.dispatch import HostDispatch
+from jmars.dispatch.host_dispatch import HostDispatch
 from jmars.dispatch.ledger import Ledger
 from jmars.dispatch.workers import Worker
-from jmars.errors import ChunkLostError
+from jmars.errors import ChunkLostError, ClusterError
 from jmars.memory import HostMemory, MemoryEvents
 from jmars.model.messages import (
     ChunksCopied,
@@ -34,10 +41,221 @@ from jmars.model.messages import (
     Spilled,
     WorkerMoved,
 )
-from jmars.processes.links import Children
+from jmars.processes.links import ChildLink, Children
+from jmars.processes.vitals import LOOK_SECONDS, AllocationLivelockDetector, Health, HealthAction
 from jmars.storage.arena import Arena
 from jmars.storage.chunks import Chunks
-from jmars.worker.supervision import ProcessSupervisor
+
+log = logging.getLogger("jmars.worker")
+
+CALM = 2**26  # bytes of private memory that an idle executor may have before its first measurement
+MOST_COLD_ENDS = 3  # processes in a row that end while they open a GPU, until its worker is given up
+NO_PROCESS_SECONDS = 10.0  # without a single executor, until jobs fail
+_STATES = {HealthAction.SUSPECT: "suspect", HealthAction.WELL: "", HealthAction.FENCE: "fenced"}
+
+
+class ProcessSupervisor:
+    """Keeps the executors alive, and watches them and the processes that move chunks.
+
+    Parameters
+    ----------
+    children
+        Starts processes.
+    workers
+        Number of executors.
+    threads
+        Threads of each executor.
+    gpus
+        Names of GPUs (`devices.find`): the last workers have one each.
+    spill_folder
+        Gives the folder of the mover; called when the first chunk is spilled.
+    dispatch
+        Hears of executors that start, report, hang and end.
+
+    Attributes
+    ----------
+    links
+        The executor of each worker.
+    """
+
+    def __init__(
+        self,
+        children: Children,
+        workers: int,
+        threads: int,
+        spill_folder: Callable[[], str],
+        dispatch: HostDispatch,
+        gpus: Sequence[str] = (),
+    ) -> None:
+        self.links: list[ChildLink] = []
+        self._children, self._workers, self._threads = children, workers, threads
+        self._gpus = gpus
+        self._spill_folder, self._dispatch = spill_folder, dispatch
+        self._health, self._livelock = Health(), AllocationLivelockDetector()
+        self._others: list[ChildLink] = []  # the mover and the carrier
+        self._calm = [CALM] * workers  # bytes of private memory of each executor while it was idle
+        self._unavailable: set[int] = set()  # workers whose process could not be started
+        self._cold_ends = [0] * workers  # processes in a row that ended while they opened a GPU
+        self._timer: asyncio.TimerHandle | None = None
+        self._none_since: float | None = None  # time since which there is no executor
+        self._closed = False
+
+    # -- starting
+    def start(self) -> None:
+        """Fork the executors."""
+        for worker in range(self._workers):
+            self._start(worker)
+
+    def _start(self, worker: int) -> None:
+        gpu = worker - self._workers + len(self._gpus)  # from 0 on for workers with a GPU
+        link = ChildLink(
+            f"worker-{worker}" if gpu < 0 else f"gpu-{gpu}",
+            lambda _, message: self._dispatch.received(worker, message),
+            lambda link, why: self._ended(worker, link, why),
+        )
+        self.links[worker : worker + 1] = [link]
+        self._dispatch.started(worker, link)
+        if gpu < 0:
+            self._children.start(link, "executor", self._threads, self._workers)
+        else:
+            self._children.start(link, "gpu", self._threads, self._workers, self._gpus[gpu])
+
+    def add(self, worker: int) -> None:
+        """Fork an executor for a worker that comes: the next number, or the number of a worker that has left."""
+        more = worker + 1 - self._workers
+        if more > 0:
+            self._workers += more
+            self._calm += [CALM] * more
+            self._cold_ends += [0] * more
+        self._start(worker)
+
+    def start_mover(self, received: Callable[[Any, Any], None], ended: Callable[[Any, str], None]) -> ChildLink:
+        """Fork the mover; raises StorageError if there is no folder for files."""
+        link = ChildLink("mover", received, ended)
+        self._children.start(link, "mover", self._spill_folder())
+        self.watch(link)
+        return link
+
+    def watch(self, link: ChildLink) -> None:
+        """Kill this process, too, when it hangs."""
+        self._others = [*(one for one in self._others if one.alive), link]
+
+    def _ended(self, worker: int, link: ChildLink, why: str) -> None:
+        if self._closed:
+            return
+        if self._dispatch.leaves(worker):
+            self._unavailable.discard(worker)
+            self._dispatch.ended(worker, link, why)
+            return
+        if worker >= self._workers - len(self._gpus):
+            self._cold_ends[worker] = self._cold_ends[worker] + 1 if self._dispatch.is_warming(worker) else 0
+        if self._cold_ends[worker] < MOST_COLD_ENDS:
+            self._start(worker)
+        else:
+            gpu = self._gpus[worker - self._workers + len(self._gpus)]
+            times = f"{MOST_COLD_ENDS} processes in a row ended while they opened {gpu}, the last one"
+            self._dispatch.gave_up(worker, link, f"{times} {'was ' * why.startswith('killed')}{why}")
+        self._dispatch.ended(worker, link, why)
+
+    # -- watching
+    def wake(self) -> None:
+        """There is work: watch the processes until the work is done."""
+        if self._timer is None and not self._closed:
+            self._timer = asyncio.get_running_loop().call_later(LOOK_SECONDS, self._look)
+
+    def close(self) -> None:
+        """Watch and replace no process any more."""
+        self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        """Look at all processes and act; look again while there is work."""
+        self._timer = None
+        if self._closed:
+            return
+        try:
+            links = {link.pid: link for link in self.links if link.pid and link.alive}
+            links |= {link.pid: link for link in self._others if link.alive and link.pid}
+            pids = [*links, *[pid for pid in (self._children.zygote,) if pid]]
+            for pid, action in self._health.look(monotonic(), self._children.vitals(pids)):
+                self._act(action, pid, links.get(pid))
+            self._check_memory()
+            self._check_starts()
+            self._dispatch.look()
+        finally:
+            if self._dispatch.is_busy or self._health.suspects:
+                self.wake()
+
+    def _act(self, action: HealthAction, pid: int, link: ChildLink | None) -> None:
+        """Act on a process that hangs, or runs again."""
+        if link is None:
+            if action is HealthAction.SUSPECT:  # the zygote, with which all other processes would end
+                self._children.wake_zygote()
+            return
+        worker = self.links.index(link) if link in self.links else -1
+        log.warning("%s (pid %d): %s", link.name, pid, action.value)
+        if action is HealthAction.GIVE_UP:
+            why = "ended because it did not run any more, and it cannot even die: it is frozen"
+            self._children.give_up(link, why, self._dispatch.quarantine(worker))
+            return
+        if worker >= 0:
+            self._dispatch.moved(worker, pid, _STATES[action])
+        if action is HealthAction.FENCE:
+            self._children.kill_all(link, "stopped")
+        self._dispatch.dispatch()
+
+    def _check_memory(self) -> None:
+        """Kill executors that exceed their cap through children, or that are in an allocation livelock."""
+        uses = {}
+        for worker, link in enumerate(self.links):
+            if not link.pid or not link.alive:
+                continue
+            cap = self._dispatch.cap(worker)
+            if cap == -1:
+                continue
+            private = self._children.private(link.pid)
+            if cap is None:
+                self._calm[worker] = max(private, CALM)
+                continue
+            used = self._children.use(link.pid)
+            if used is not None:
+                uses[link.pid] = used
+            if private > self._calm[worker] + 2 * cap:
+                log.warning("%s has %d bytes for itself and was granted %d", link.name, private, cap)
+                self._children.kill_all(link, "memory")
+        hanging = self._livelock.look(monotonic(), uses)
+        for link in list(self.links):
+            if link.pid in hanging:
+                log.warning("%s asks for memory again and again, and gets none", link.name)
+                self._children.kill_all(link, "memory")
+
+    def _check_starts(self) -> None:
+        """Work of executors that cannot be started goes elsewhere; without any executor for long, jobs fail."""
+        for worker in sorted(self._unavailable):
+            if self.links[worker].pid:
+                self._unavailable.discard(worker)
+                self._dispatch.available(worker)
+        trouble = self._children.trouble
+        if not trouble:
+            self._none_since = None
+            return
+        for worker, link in enumerate(self.links):
+            if not link.pid:
+                self._unavailable.add(worker)
+                self._dispatch.unavailable(worker)
+        if any(link.pid and link.alive for link in self.links):
+            self._none_since = None
+            return
+        self._none_since = self._none_since or monotonic()
+        if monotonic() - self._none_since >= NO_PROCESS_SECONDS:
+            self._dispatch.no_executors(
+                ClusterError(
+                    f"no worker process can be started for {NO_PROCESS_SECONDS:g} s: {trouble}; the system has no "
+                    "process, memory or file to give: raise its limits (ulimit -u, ulimit -n, a container's pids "
+                    "limit), or use fewer workers"
+                )
+            )
 
 
 class ExecutionActor:

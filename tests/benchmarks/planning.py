@@ -26,8 +26,7 @@ import numpy as np
 from jmars.flow import Counters, FlowGraph
 from jmars.graph import Dag, levels
 from jmars.native import forced
-from jmars.optimize.passes import prune
-from jmars.optimize.priority import depth_first, mars
+from jmars.optimize.passes import depth_first, mars, prune
 from jmars.optimize.regions import fuse_chains, fuse_regions
 from jmars.plan import PlanGraph, Workers, assign_initial, choose
 from tests.benchmarks.large_graphs import LARGE, costed, map_and_tree

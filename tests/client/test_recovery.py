@@ -5,8 +5,7 @@ import threading
 import pytest
 
 import jmars.tensor as mt
-from jmars.client.job import FloatWarnings, Job
-from jmars.client.recovery import RECOVERIES, can_recover, with_recovery
+from jmars.client.job import RECOVERIES, FloatWarnings, Job, can_recover, with_recovery
 from jmars.errors import ChunkLostError, ClusterClosedError, JobCancelledError
 from jmars.model.messages import Failure
 from jmars.tensor.operand import TensorData

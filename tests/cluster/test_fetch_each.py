@@ -8,7 +8,7 @@ import pytest
 import jmars
 import jmars.tensor as mt
 from jmars.client import Cluster
-from jmars.client.recovery import SMALL
+from jmars.client.job import SMALL
 from jmars.errors import ChunkLostError
 from jmars.remote import spawn
 

@@ -286,7 +286,7 @@ LOOKED_AT = {
     ("S102", "kernels/numpy_backend.py"): "source that we wrote ourselves, of generated names only",
     ("S102", "tensor/operand.py"): "two words of ours, on the line of the user's that an error belongs to",
     ("S307", "notebook/cell.py"): "the user's own cell",
-    ("S506", "client/tasks.py"): "a subclass of SafeLoader",
+    ("S506", "annex/tasks.py"): "a subclass of SafeLoader",
     ("S108", "processes/rlimit_guard.py"): "names of mappings, read from /proc; no file is made",
     ("S311", "actors/tls_link.py"): "pauses between attempts to connect, which need not be secret",
     ("S311", "devices/fake_device.py"): "the order of streams of a GPU for tests",

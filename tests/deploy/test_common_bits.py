@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 import jmars
 import jmars.tensor as mt
-from jmars.deploy.common_bits import AGAIN_SECONDS, CommonBits
 from jmars.deploy.host_facts import HostFacts, own_facts
 from jmars.deploy.hosts_host import HOSTS_SECONDS
 from jmars.deploy.launch import ANSWER_SECONDS
 from jmars.deploy.launch_ssh import LOGIN_SECONDS
+from jmars.deploy.roster import AGAIN_SECONDS, CommonBits
 from jmars.errors import ClusterStartError
 
 NEW = replace(own_facts(), machine="x86_64", dispatched=("AVX2", "AVX512_SKX"), features=("AVX2", "AVX512_SKX"))

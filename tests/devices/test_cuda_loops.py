@@ -16,8 +16,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from jmars.devices.launches import broadcast, reductions
-from jmars.kernels.cuda_text import BLOCK, MAP, PER_THREAD, REDUCE, cuda_text, map_source, reduction_source
+from jmars.kernels.cuda_text import (
+    BLOCK,
+    MAP,
+    PER_THREAD,
+    REDUCE,
+    broadcast,
+    cuda_text,
+    map_source,
+    reduction_source,
+    reductions,
+)
 from jmars.kernels.elementwise import REDUCTIONS
 from jmars.kernels.expression import Expression, Node, same
 from tests.kernels.nvrtc import compiled
@@ -210,9 +219,9 @@ def reduced(host: HostLoops, case: Case, x: np.ndarray, axes: Sequence[int]) -> 
 def test_all_axes_and_shapes(
     host: HostLoops, shape: Shape, axes: Shape, blocks: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("jmars.devices.launches.BLOCKS", blocks)
-    monkeypatch.setattr("jmars.devices.launches.THREADS", 16)
-    monkeypatch.setattr("jmars.devices.launches.MIN_PART_ELEMENTS", 1)
+    monkeypatch.setattr("jmars.kernels.cuda_text.BLOCKS", blocks)
+    monkeypatch.setattr("jmars.kernels.cuda_text.THREADS", 16)
+    monkeypatch.setattr("jmars.kernels.cuda_text.MIN_PART_ELEMENTS", 1)
     x = np.arange(int(np.prod(shape)), dtype="i8").reshape(shape) % 97
     found = reduced(host, Case("add", I8, I8, "positive"), x, axes)
     assert np.array_equal(found, x.sum(axis=axes, keepdims=True))

@@ -3,8 +3,8 @@ import os
 
 import pytest
 
-from jmars.devices import launches
-from jmars.devices.launches import find_kernel, keep_kernel
+from jmars.kernels import cuda_text as launches
+from jmars.kernels.cuda_text import find_kernel, keep_kernel
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from jmars.kernels.program import Call, ChunkType, Elementwise, Program, single
 from jmars.model.limits import PAGE
 from jmars.model.messages import JobTable
 from jmars.plan import Profile, signature
-from jmars.plan.cost_keys import gpu_key
+from jmars.plan.costs import gpu_key
 from jmars.plan.devices import gpu_seconds
 from jmars.storage.arena import Allocator
 from jmars.storage.chunks import Chunks

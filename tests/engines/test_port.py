@@ -7,12 +7,11 @@ import asyncio
 import numpy as np
 import pytest
 
+from jmars.engines import engine as results_module
 from jmars.engines import groups as groups_module
 from jmars.engines import port as module
-from jmars.engines import results as results_module
-from jmars.engines.engine import EngineWorker, Result
+from jmars.engines.engine import EngineWorker, Kept, Result, Results
 from jmars.engines.groups import GroupLimits
-from jmars.engines.results import Kept, Results
 from jmars.errors import ChunkLostError, ClusterError
 from jmars.kernels.group_run import GroupReport
 from jmars.model.messages import (

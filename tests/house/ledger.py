@@ -32,17 +32,17 @@ TABLE = """
             tensor/*
   1900  machine code by LLVM text
             kernels/native_pipeline.py kernels/compile.py kernels/expression.py kernels/routines.py
-            kernels/side_by_side.py kernels/blocks.py
+            kernels/blocks.py
   3650  GPU
             devices/* memory/device_memory.py kernels/cuda_text.py plan/devices.py processes/gpu*
   3700  kernels, NumPy back end, fusing
             kernels/* native/*
   2600  optimize
             optimize/*
-  2550  planner portfolio, drift, replan
+  2700  planner portfolio, drift, replan
             plan/improve.py plan/partition.py plan/initial.py plan/best_plan.py
             plan/c_planners.py plan/revision.py plan/choice.py
-  3800  plan core: order, costs, simulation
+  3650  plan core: order, costs, simulation
             plan/*
   2350  what-if, advice, plan views
             client/plans/*
@@ -56,7 +56,7 @@ TABLE = """
   4200  several hosts: head, roster, scheduling over hosts
             scheduler/host*.py scheduler/membership.py scheduler/elastic.py
             deploy/hosts_head.py deploy/hosts_host.py deploy/roster.py
-            deploy/elastic_hosts.py deploy/common_bits.py deploy/member.py deploy/member_process.py
+            deploy/elastic_hosts.py deploy/member.py deploy/member_process.py
             deploy/host_facts.py
   4950  scheduler core
             scheduler/*
@@ -76,7 +76,7 @@ TABLE = """
   8650  host: memory, dispatch, processes
             memory/* dispatch/* processes/* worker/* storage/*
   4250  REST gateway and client
-            web/* client/serving.py client/session.py
+            web/* client/session.py
    600  dependency counting
             flow.py
   3950  annex: what only the five documents ask for
@@ -85,7 +85,7 @@ TABLE = """
             notebook/server/*
   3650  notebook: cell and magic
             notebook/cell*.py notebook/magic.py notebook/flags.py notebook/lexer.py
-            notebook/namespace.py notebook/numpy_names.py notebook/planning.py notebook/running_cell.py
+            notebook/namespace.py notebook/numpy_names.py notebook/running_cell.py
             notebook/kernel_access.py notebook/user_arrays.py notebook/__init__.py
   4500  notebook: view
             notebook/*

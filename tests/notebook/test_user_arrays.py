@@ -9,7 +9,7 @@ from jmars.client import sent_graphs
 from jmars.config import config
 from jmars.errors import ArrayChangedError, UnsupportedError
 from jmars.notebook import user_arrays
-from jmars.notebook.view_steps import host_of, path_to
+from jmars.notebook.user_arrays import host_of, path_to
 from jmars.tensor import Tensor, from_array
 from jmars.tensor.small_values import small_values
 
@@ -273,7 +273,7 @@ def test_a_cell_without_computation_gives_its_name_a_tensor(notebook):
 
 def test_large_arrays_are_written_too(notebook, monkeypatch):
     monkeypatch.setattr("jmars.tensor.from_array.COPIED", 0)
-    monkeypatch.setattr("jmars.notebook.view_steps.COPIED", 0)
+    monkeypatch.setattr("jmars.notebook.user_arrays.COPIED", 0)
     notebook(SETUP)
     notebook("%%jmars\ny = a + 1\nrow += 10\na[0] = y[1]")
     expected = np.arange(24.0).reshape(4, 6)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from jmars.errors import GraphError
 from jmars.graph import levels
-from jmars.optimize.priority import ORDERS, depth_first, mars, ranks
+from jmars.optimize.passes import ORDERS, depth_first, mars, ranks
 from tests.graph.examples import dags, is_topological, tree
 
 

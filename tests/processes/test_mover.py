@@ -8,7 +8,7 @@ import os
 import pytest
 
 from jmars.model.limits import PAGE
-from jmars.processes.mover import Mover
+from jmars.processes.zygote import Mover
 from jmars.storage.spill import CHECKED, Span, takes_direct
 
 SIZE = 60 * CHECKED  # bytes of the arena
@@ -50,7 +50,7 @@ def test_pieces_of_files_and_memory_are_put_one_behind_the_other(mover, start, s
 
 
 def test_a_piece_longer_than_one_read_is_whole(mover, monkeypatch):
-    monkeypatch.setattr("jmars.processes.mover.BLOCK", 4 * CHECKED)
+    monkeypatch.setattr("jmars.processes.zygote.BLOCK", 4 * CHECKED)
     chunk = bytes(mover.memory[:CHUNK])
     _, _, name, sums, _ = mover.spill(7, 0, CHUNK)
     span = Span(sums, CHUNK, 40, CHUNK - 8)

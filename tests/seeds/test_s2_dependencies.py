@@ -7,8 +7,8 @@ from collections import Counter
 
 import pytest
 
-from jmars.annex.flow.blueprint import Edge, Structure
 from jmars.annex.flow.instance import Activation
+from jmars.annex.flow.vertex import Edge, Structure
 from jmars.flow import GraphBuilder, ThreadPoolExecutor
 from tests.flow.graphs import Calls
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from jmars.graph import levels
-from jmars.optimize.priority import depth_first, mars
+from jmars.optimize.passes import depth_first, mars
 from tests.graph.examples import tree
 from tests.seeds.worked import held_after_each_unit
 

@@ -5,7 +5,7 @@ import pytest
 
 from jmars.annex.planners import duplicate, steal
 from jmars.graph import Dag
-from jmars.optimize.priority import mars
+from jmars.optimize.passes import mars
 from jmars.plan import PlanGraph, Workers, assign_initial, choose, make_plan, rank_by, simulate
 from jmars.plan.improve import MOVES, anneal, refine, solve_exactly
 from jmars.plan.initial import assign_ncd, distances, values

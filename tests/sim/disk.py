@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from jmars.processes.mover import Mover
+from jmars.processes.zygote import Mover
 from jmars.storage.arena import Arena
 from tests.sim.processes import Child
 

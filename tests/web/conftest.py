@@ -14,7 +14,7 @@ from tornado.httpclient import HTTPClient, HTTPRequest, HTTPResponse
 from tornado.websocket import websocket_connect
 
 from jmars.client import Cluster
-from jmars.client.serving import WebGateway
+from jmars.client.cluster import WebGateway
 from jmars.tensor.engine import current_engine, set_engine
 from jmars.web.server import BuildingEngine
 

@@ -9,7 +9,7 @@ import re
 import jsonschema
 import pytest
 
-from jmars.web.routes import ROUTES, document
+from jmars.web.server import ROUTES, document
 from tests.web.conftest import call, listen, npy
 
 VERBS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")

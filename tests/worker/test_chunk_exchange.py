@@ -10,7 +10,7 @@ import pytest
 from jmars.actors.tls import Credentials
 from jmars.processes.vitals import LOOK_SECONDS, Vital
 from jmars.storage.chunks import ChunkRange
-from jmars.worker import supervision
+from jmars.worker import execution as supervision
 from jmars.worker.chunk_exchange import WITHDRAWN, ChunkExchange
 from tests.worker.steps_host import Host, in_loop, program, table
 

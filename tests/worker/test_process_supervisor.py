@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from jmars.processes.vitals import LOOK_SECONDS, Vital
-from jmars.worker import supervision
-from jmars.worker.supervision import NO_PROCESS_SECONDS, ProcessSupervisor
+from jmars.worker import execution as supervision
+from jmars.worker.execution import NO_PROCESS_SECONDS, ProcessSupervisor
 
 
 class Children:

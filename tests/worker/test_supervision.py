@@ -4,7 +4,7 @@ import pytest
 
 from jmars.model.messages import Interrupted, JobClosed, Refused, WorkerLost, WorkerMoved
 from jmars.processes.vitals import LOOK_SECONDS, Vital
-from jmars.worker import supervision
+from jmars.worker import execution as supervision
 from tests.worker.steps_host import Host, in_loop, program, table
 
 NOTHING = {"slots": 0, "promised": 0, "line": 0, "pins": 0, "batches": 0}

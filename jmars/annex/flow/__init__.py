@@ -1,7 +1,6 @@
 """A dataflow engine: graphs of vertices and data that run once or many times; the public name is `jmars.flow`.
 
-blueprint   a finished graph: the structure, and the processor of each vertex
-vertex      processors, and vertices, dependencies and data as a processor sees them; executors
+vertex      a finished graph as rows; vertices, dependencies and data as a processor sees them; executors
 instance    Graph, an instance of a finished graph, and its runs; GraphPool
 builder     GraphBuilder, and declarations of a vertex
 

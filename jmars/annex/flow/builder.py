@@ -24,9 +24,19 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from jmars.annex.flow.blueprint import ALWAYS, NEVER, WHEN_TAKEN, Edge, GraphPlan, Structure, VertexPlan
 from jmars.annex.flow.instance import Graph
-from jmars.annex.flow.vertex import FunctionProcessor, GraphProcessor, processor_of
+from jmars.annex.flow.vertex import (
+    ALWAYS,
+    NEVER,
+    WHEN_TAKEN,
+    Edge,
+    FunctionProcessor,
+    GraphPlan,
+    GraphProcessor,
+    Structure,
+    VertexPlan,
+    processor_of,
+)
 from jmars.errors import GraphError
 
 if TYPE_CHECKING:

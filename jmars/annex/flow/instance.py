@@ -46,8 +46,16 @@ from contextlib import contextmanager
 from threading import Condition, Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jmars.annex.flow.blueprint import ALWAYS, NEVER, GraphPlan, Structure
-from jmars.annex.flow.vertex import Executor, GraphData, GraphVertex, InlineExecutor
+from jmars.annex.flow.vertex import (
+    ALWAYS,
+    NEVER,
+    Executor,
+    GraphData,
+    GraphPlan,
+    GraphVertex,
+    InlineExecutor,
+    Structure,
+)
 from jmars.errors import GraphError, NotReadyError
 from jmars.flow import Lendable, Lending
 
@@ -364,7 +372,7 @@ class Activation:
 
     Examples
     --------
-    >>> from jmars.annex.flow.blueprint import Edge
+    >>> from jmars.annex.flow.vertex import Edge
     >>> c_of_a_and_b = Structure(("a", "b", "c"), ("add",), (Edge(0, 0), Edge(0, 1)), ((2,),))
     >>> run = Activation(c_of_a_and_b)
     >>> run.release(0, 3), run.release(1, 4), run.request([2])

@@ -8,7 +8,6 @@ In reading order:
 - blockwise.py: functions of chunks at the same grid position
 - formula.py: elementwise expressions and the operand that computes them
 - ufuncs.py: the table of ufuncs, casts, `where`, `clip`
-- library_ufuncs.py: ufuncs of other libraries, as `scipy.special.erf`
 - records_and_objects.py: structured arrays, the results of `np.frompyfunc`
 - emath.py: functions that give complex numbers out of the range of the real function
 - map_blocks.py: `map_blocks`, functions along axes, values on GPUs
@@ -23,7 +22,7 @@ In reading order:
 - shape.py: axes, `reshape`, joining, splitting, `roll`
 - resize.py: `repeat`, `pad`, `insert`, bits
 - reduction.py: sums, extremes, means, running sums
-- ufunc_methods.py: `np.add.reduce`, `accumulate`, `outer`, `at`
+- ufunc_methods.py: `np.add.reduce`, `accumulate`, `outer`, `at`; ufuncs of other libraries, as `scipy.special.erf`
 - statistics.py: averages, NaN-aware reductions, covariance, histograms
 - sort.py: `sort`, `argsort`, `partition`, `topk`
 - unique.py: `unique`, `isin` and set operations
@@ -54,7 +53,6 @@ from jmars.tensor.ops import (
     formula,
     getitem,
     gufuncs,
-    library_ufuncs,
     map_blocks,
     matrix_products,
     nditer,
@@ -86,7 +84,6 @@ __all__ = [
     "formula",
     "getitem",
     "gufuncs",
-    "library_ufuncs",
     "map_blocks",
     "matrix_products",
     "nditer",

@@ -401,7 +401,7 @@ _BETWEEN = {
     "jmars.tensor.methods",
     "jmars.tensor.tensor",
     "jmars.tensor.protocols",
-    "jmars.tensor.ops.library_ufuncs",
+    "jmars.tensor.ops.ufunc_methods",
     "jmars.tensor.ops.ufuncs",
 }
 _MATCHING = (RuntimeWarning, Warning)  # categories of filters that concern a RuntimeWarning

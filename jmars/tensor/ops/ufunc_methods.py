@@ -1,7 +1,10 @@
-"""Methods of ufuncs: `np.add.reduce`, `accumulate`, `reduceat`, `outer` and `at`.
+"""Methods of ufuncs, as `np.add.reduce`, `accumulate`, `outer` and `at`; ufuncs of other libraries on tensors.
 
 Associative functions are reduced by trees of chunks; for other functions the axis is brought into a single chunk.
-Source: NumPy reference, "ufunc methods".
+
+A ufunc of `scipy.special`, `numba.vectorize` or `np.frompyfunc` becomes a node of an elementwise expression, as NumPy's
+own do, so that it fuses; each worker calls the library's function itself, and so gives its bits.
+Source: NumPy reference, "ufunc methods"; NEP 13.
 """
 
 from __future__ import annotations
@@ -9,16 +12,21 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from jmars.errors import UnsupportedError
+from jmars.kernels.expression import UfuncReference
 from jmars.kernels.reducers import UfuncReducer
 from jmars.tensor.operand import new_data
 from jmars.tensor.ops.arguments import assign_out, is_given, loop_dtype, trial, write_out
 from jmars.tensor.ops.blockwise import blockwise
 from jmars.tensor.ops.chunks import rechunked
+from jmars.tensor.ops.formula import Formula
 from jmars.tensor.ops.getitem import broadcast_positions, is_many, joint_positions
 from jmars.tensor.ops.indexing import as_positions, in_bounds
 from jmars.tensor.ops.map_blocks import map_along
+from jmars.tensor.ops.matrix_operands import along_core_axes
+from jmars.tensor.ops.records_and_objects import python_objects
 from jmars.tensor.ops.reduction import (
     Scan,
     all_,
@@ -37,13 +45,14 @@ from jmars.tensor.ops.reduction import (
 )
 from jmars.tensor.ops.setitem import apply_at, ravelled
 from jmars.tensor.ops.shape import broadcast_to, normal_axis, reshape, slice_axis, squeeze
-from jmars.tensor.ops.ufuncs import astype, native, ufunc
-from jmars.tensor.protocols import offers
+from jmars.tensor.ops.ufuncs import UfuncKeywords, astype, native, ufunc
+from jmars.tensor.protocols import PythonUfunc, call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = [
     "accumulate",
     "at",
+    "library_ufunc",
     "outer",
     "reduceat",
     "ufunc_reduce",
@@ -269,3 +278,42 @@ def _fetch(index: Any) -> Any:
     if isinstance(index, Tensor):
         return index.fetch()
     return np.asarray(index, None if index else np.intp) if isinstance(index, list) else index
+
+
+@offers("method.library_ufunc")
+def library_ufunc(reference: UfuncReference | PythonUfunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+    """Calls a ufunc, or its method `outer`, with tensors among the arguments.
+
+    Raises
+    ------
+    UnsupportedError
+        For other methods, and for keywords of ufuncs that work along axes.
+    """
+    if isinstance(reference, PythonUfunc):
+        return python_objects(reference, method, inputs, kwargs)
+    if method == "outer":
+        x, y = map(as_tensor, inputs)
+        inputs = (call("reshape", x, x.shape + (1,) * y.ndim), y)
+    elif method != "__call__":
+        raise UnsupportedError(
+            f"{reference.name}.{method} is not in jmars; compute it on the value, x.fetch(), or use NumPy's functions"
+        )
+    signature = getattr(reference.load(), "signature", None)
+    if isinstance(signature, str):
+        return _along_axes(reference.load(), inputs, **kwargs)
+    name = reference.name.rpartition(".")[2]
+    keywords = UfuncKeywords.of(name, reference.nin, reference.nout, inputs, kwargs)
+    outputs = [replace(reference, part=part) for part in range(reference.nout)]
+    return keywords.apply(Formula(name), outputs)
+
+
+def _along_axes(
+    theirs: Any, inputs: tuple[Any, ...], *, out: Any = None, axes: Any = None, axis: Any = None, keepdims: Any = False
+) -> Any:
+    """Calls a ufunc that works along axes."""
+    outs = inputs[theirs.nin :] or (out if isinstance(out, tuple) else (out,))
+
+    def function(*given: Any) -> Any:
+        return call("apply_gufunc", theirs, theirs.signature, *given)
+
+    return along_core_axes(theirs, function, inputs[: theirs.nin], outs, axes, axis, keepdims)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jmars.annex.flow.blueprint import ALWAYS, NEVER, WHEN_TAKEN, Edge, Structure
 from jmars.annex.flow.instance import Activation
+from jmars.annex.flow.vertex import ALWAYS, NEVER, WHEN_TAKEN, Edge, Structure
 from jmars.errors import GraphError, NotReadyError
 
 KINDS = ("plain", "loaned", "on", "unless")

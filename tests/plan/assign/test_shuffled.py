@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from jmars.graph import Dag
 from jmars.plan import initial_v1, make_plan, shares
-from jmars.plan.plan import assign_shuffled, without_shuffles
+from jmars.plan.choice import assign_shuffled, without_shuffles
 
 
 def shuffled(mappers: int, reducers: int) -> tuple[Dag, np.ndarray]:

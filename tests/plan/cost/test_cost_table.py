@@ -7,8 +7,7 @@ import pytest
 
 from jmars.kernels.expression import Expression, Node
 from jmars.kernels.program import ChunkType, Elementwise, single
-from jmars.plan.cost_keys import prior
-from jmars.plan.costs import CostTable, KnownCost, newest
+from jmars.plan.costs import CostTable, KnownCost, newest, prior
 
 
 def learnt(**known):
