@@ -16,6 +16,7 @@ host_clusters.py   clusters of several hosts (Cluster.hosts)
 cluster.py      a cluster of workers (Cluster), the default cluster, and gateways (WebGateway)
 session.py      runs tensors on the default cluster (Session, execute)
 xarray_manager.py   xarray data sets on tensors; loaded by xarray (JmarsManager)
+xarray_store.py  writes of xarray data sets (Write)
 dask_graphs.py  graphs of Dask's collections (dask_scheduler)
 plans/          predicts the cost of a run before it begins (PlannedRun)
 """

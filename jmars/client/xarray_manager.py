@@ -13,7 +13,7 @@ as NumPy does. Without such an adapter in xarray, this has no effect. Source: xa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from xarray.namedarray.parallelcompat import ChunkManagerEntrypoint
 
 import jmars.tensor as mt
 from jmars.client.session import execute
+from jmars.client.xarray_store import Write, later
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.gufuncs import apply_gufunc
 from jmars.tensor.ops.map_blocks import map_blocks
@@ -186,17 +187,18 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
         ]
         return found, arrays
 
-    def store(self, sources: Any, targets: Any, **kwargs: Any) -> Any:
-        """Write tensors into arrays that take slices, chunk by chunk, from this process and at once."""
-        if not kwargs.get("compute", True):
-            raise UnsupportedError("writing later (compute=False) is not in jmars; leave it out, and it is written now")
+    def store(self, sources: Any, targets: Any, *, regions: Any = None, compute: Any = True, **kwargs: Any) -> Any:
+        """Write tensors into arrays that take slices; with `compute=False` on `.compute()` of the result.
+
+        `lock` and `flush` are for threads of this process that write, and have no meaning here.
+        """
+        if others := kwargs.keys() - {"lock", "flush"}:
+            raise UnsupportedError(f"store with {', '.join(sorted(others))} is not in jmars; it takes regions, compute")
         sources = [sources] if isinstance(sources, Tensor) else list(sources)
-        targets = targets if isinstance(targets, tuple | list) else [targets]
-        execute(*sources)
-        for source, target, region in zip(sources, targets, _regions(kwargs.get("regions"), len(sources)), strict=True):
-            for box in _boxes(source.chunks):
-                target[_shifted(box, region)] = source[box].fetch()
-        return None
+        targets = list(targets) if isinstance(targets, tuple | list) else [targets]
+        regions = list(regions) if isinstance(regions, list) else [regions] * len(sources)
+        write = Write(sources, targets, regions)
+        return write() if compute else later(write)
 
     def shuffle(self, x: Any, indexer: Any, axis: int, chunks: Any = None) -> Tensor:
         """The elements of `axis` in groups: the positions of each list in a single chunk."""
@@ -219,23 +221,3 @@ class _Reader:
     def __call__(self, box: tuple[slice, ...]) -> Any:
         """Elements of the array."""
         return np.asarray(self.data[box])
-
-
-def _regions(given: Any, count: int) -> Sequence[Any]:
-    if given is None:
-        return [None] * count
-    return list(given) if isinstance(given, list) else [given] * count
-
-
-def _boxes(chunks: Any) -> Any:
-    edges = [np.concatenate([[0], np.cumsum(axis)]).tolist() for axis in chunks]
-    for place in np.ndindex(*(len(axis) for axis in chunks)):
-        yield tuple(slice(axis[i], axis[i + 1]) for axis, i in zip(edges, place))
-
-
-def _shifted(box: tuple[slice, ...], region: Any) -> tuple[slice, ...]:
-    """A box within the region of a target that a source is written to."""
-    if region is None:
-        return box
-    starts = [one.start or 0 for one in region]
-    return tuple(slice(one.start + low, one.stop + low) for one, low in zip(box, starts))

@@ -43,7 +43,7 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import get_engine
 from jmars.tensor.from_array import array_limit
 from jmars.tensor.numpy_modules import as_values
-from jmars.tensor.operand import Operand, Splits, TensorMeta, check_dtype, new_data
+from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, check_dtype, new_data
 from jmars.tensor.ops.chunks import add_by_class, chunk_classes, chunk_starts, rechunk
 from jmars.tensor.ops.map_blocks import pickled, unpickled
 from jmars.tensor.ops.npy import Layout, create_npy, fill, from_blocks, load_at, loaded, read_header, write_file
@@ -129,9 +129,14 @@ def to_blocks(x: Any, function: Callable[[tuple[slice, ...], Array], Any], name:
     if not tensor.size:
         return
     label = name or str(getattr(function, "__name__", type(function).__name__))
+    get_engine().execute([block_writes(tensor, function, label)])
+
+
+def block_writes(tensor: Tensor, function: Callable[[tuple[slice, ...], Array], Any], label: str) -> TensorData:
+    """The node whose run calls `function(slices, block)` for every chunk of a tensor."""
     ones = tuple((1,) * len(axis) for axis in tensor.chunks)
     op = ToBlocks(label, pickled(function), inputs=(tensor.data,))
-    get_engine().execute([new_data(op, tuple(map(sum, ones)), np.dtype(bool), ones)])
+    return new_data(op, tuple(map(sum, ones)), np.dtype(bool), ones)
 
 
 @dataclass(frozen=True, eq=False)

@@ -136,8 +136,8 @@ def test_files_are_read_on_the_workers_and_written_chunk_by_chunk(cluster, air, 
         manager = xr.namedarray.parallelcompat.get_chunked_array_type(data.air.data)
         manager.store(data.air.data, target)
         np.testing.assert_array_equal(target, air.values)
-        with pytest.raises(UnsupportedError, match="compute=False"):
-            manager.store(data.air.data, target, compute=False)
+        with pytest.raises(UnsupportedError, match="return_stored"):
+            manager.store(data.air.data, target, return_stored=True)
 
 
 def test_zarr_is_written_appended_and_overwritten_in_part(cluster, air, tmp_path):

@@ -93,7 +93,9 @@ TABLE = """
             reports/*
   3900  local deploy and actors
             deploy/* actors/*
-  4450  client core
+   700  xarray
+            client/xarray*.py
+  4200  client core
             client/*
   2300  model and settings
             *

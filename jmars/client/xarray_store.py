@@ -1,0 +1,186 @@
+"""Writes tensors into arrays of other libraries, for xarray's `to_zarr` and `to_netcdf`.
+
+Workers write into Zarr arrays of a store that they can open, all sources in one job: a chunk is written and freed while
+others are computed. Each piece (or shard) of a Zarr array has a single writer. Other targets, such as variables of
+NetCDF files, are written in this process, a window of chunks at a time.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from jmars.errors import StorageError, UnsupportedError
+from jmars.tensor.engine import get_engine
+from jmars.tensor.files import block_writes
+from jmars.tensor.operand import TensorData
+from jmars.tensor.ops.chunks import rechunk
+from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.tensor_graph import LinkedGraph
+
+Box = tuple[slice, ...]
+WINDOW_SHARE = 4  # of the memory limit: the part that a window of chunks may take
+SUMMARY_SHARE = 8  # of an array's reader: the part that an array takes which is computed once for all windows
+
+
+class Write:
+    """Sources, targets and regions; a call writes them."""
+
+    def __init__(self, sources: Sequence[Tensor], targets: Sequence[Any], regions: Sequence[Any]) -> None:
+        self.parts = [
+            (source, target, _starts(region, source.ndim))
+            for source, target, region in zip(sources, targets, regions, strict=True)
+            if source.size
+        ]
+
+    def __call__(self) -> None:
+        """Write all sources; returns when they are written."""
+        nodes = [_written(*part) for part in self.parts if opens_on_workers(part[1])]
+        if nodes:
+            get_engine().execute(nodes)
+        _write_here([part for part in self.parts if not opens_on_workers(part[1])])
+
+    def __reduce__(self) -> NoReturn:
+        raise UnsupportedError(
+            "a write of tensors runs in the process that has the tensors: call .compute(scheduler='threads'), not on a "
+            "cluster of Dask"
+        )
+
+
+def later(write: Write) -> Any:
+    """A handle that writes on `.compute()`: Dask's `Delayed`, since xarray makes one of what `store` returns.
+
+    Raises
+    ------
+    ImportError
+        If Dask is not installed.
+    """
+    try:
+        from dask.delayed import delayed
+    except ImportError as error:
+        raise ImportError("compute=False gives a handle of Dask: pip install dask") from error
+    return delayed(write, pure=False)()
+
+
+def opens_on_workers(target: Any) -> bool:
+    """Whether a target is a Zarr array of a store that other processes can open and write."""
+    store: Any = getattr(target, "store", None)
+    if type(target).__module__.split(".")[0] != "zarr":
+        return False
+    if type(store).__name__ == "ObjectStore":  # of obstore
+        return type(store.store).__name__ != "MemoryStore"
+    if type(store).__name__ == "FsspecStore":
+        file_system = store.fs
+        while (inner := getattr(file_system, "fs", None) or getattr(file_system, "sync_fs", None)) is not None:
+            file_system = inner
+        return "memory" not in np.ravel(file_system.protocol)
+    return type(store).__name__ == "LocalStore"
+
+
+class ZarrWriter:
+    """Writes blocks into a Zarr array from a worker, moved by the first positions of a region."""
+
+    def __init__(self, target: Any, starts: tuple[int, ...]) -> None:
+        self.target, self.starts, self.folder = target, starts, None
+        root = getattr(target.store, "root", None)
+        if isinstance(root, Path):
+            target.store.root = root.absolute()  # workers have other working directories
+            self.folder = os.path.join(target.store.root, target.path)
+
+    def __call__(self, box: Box, block: Any) -> None:
+        """Write a block."""
+        if self.folder is not None and not os.path.exists(self.folder):
+            raise StorageError(
+                f"{self.folder} is not on {socket.gethostname()}, where a worker writes; write to a folder or an "
+                "object store that all hosts share"
+            )
+        self.target[_moved(box, self.starts)] = block
+
+
+def _written(source: Tensor, target: Any, starts: tuple[int, ...]) -> TensorData:
+    """The node whose run writes a source."""
+    pieces = getattr(target, "shards", None) or target.chunks
+    splits = tuple(_whole_pieces(*axis) for axis in zip(source.chunks, pieces, starts))
+    aligned: Tensor = source if splits == source.chunks else rechunk(source, splits)
+    return block_writes(aligned, ZarrWriter(target, starts), "store")
+
+
+def _whole_pieces(lengths: tuple[int, ...], piece: int, start: int) -> tuple[int, ...]:
+    """Chunks of an axis that no piece of the target has two of: edges within a piece move to its end.
+
+    Examples
+    --------
+    >>> _whole_pieces((3, 3, 4), 2, 0)
+    (4, 2, 4)
+    >>> _whole_pieces((3, 3, 4), 2, 1)
+    (3, 4, 3)
+    """
+    total = sum(lengths)
+    edges = [min(-(-(int(edge) + start) // piece) * piece - start, total) for edge in np.cumsum(lengths)]
+    return tuple(int(n) for n in np.diff(sorted({0, *edges, total})))
+
+
+def _write_here(parts: Sequence[tuple[Tensor, Any, tuple[int, ...]]]) -> None:
+    """Write into targets that only this process can open; a job computes the chunks of a window."""
+    engine = get_engine()
+    room = engine.limits()[0] // WINDOW_SHARE
+    kept: list[TensorData] = []
+    if sum(source.nbytes for source, *_ in parts) > room and (kept := _summaries([x.data for x, *_ in parts], room)):
+        engine.execute(kept)
+    window: list[tuple[TensorData, Any, Box]] = []
+    taken = 0
+
+    def flush() -> None:
+        engine.execute([data for data, *_ in window])
+        while window:
+            data, target, place = window.pop(0)
+            target[place] = engine.fetch(data, copy=False)
+
+    for source, target, starts in parts:
+        for box in _boxes(source.chunks):
+            part: Tensor = as_tensor(source[box])
+            if window and taken + part.nbytes > room:
+                flush()
+                taken = 0
+            window.append((part.data, target, _moved(box, starts)))
+            taken += part.nbytes
+    if window:
+        flush()
+    del kept  # until here the cluster holds the values
+
+
+def _summaries(data: Sequence[TensorData], room: int) -> list[TensorData]:
+    """Nodes, such as means of a whole array, that every window would compute again: much smaller than their readers."""
+    linked = LinkedGraph.of(data)
+    sizes = [math.prod(node.shape) * node.dtype.itemsize for node in linked.nodes]
+    largest = [0] * len(sizes)  # reader of each node, in bytes
+    for size, reads in zip(sizes, linked.inputs):
+        for k in reads:
+            largest[k] = max(largest[k], size)
+    found = []
+    for node, size, reader in zip(linked.nodes, sizes, largest):
+        if node.op.inputs and size * SUMMARY_SHARE <= reader and size <= room:
+            found.append(node)
+            room -= size
+    return found
+
+
+def _starts(region: Any, ndim: int) -> tuple[int, ...]:
+    """First position of a region along each axis."""
+    return (0,) * ndim if region is None else tuple(one.start or 0 for one in region)
+
+
+def _boxes(chunks: Any) -> Iterator[Box]:
+    edges = [np.concatenate([[0], np.cumsum(axis)]).tolist() for axis in chunks]
+    for place in np.ndindex(*(len(axis) for axis in chunks)):
+        yield tuple(slice(axis[i], axis[i + 1]) for axis, i in zip(edges, place))
+
+
+def _moved(box: Box, starts: tuple[int, ...]) -> Box:
+    return tuple(slice(one.start + low, one.stop + low) for one, low in zip(box, starts))

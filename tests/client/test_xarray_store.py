@@ -1,0 +1,138 @@
+"""Writes of xarray data sets: from the workers into Zarr arrays, window by window into other targets."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import jmars
+import jmars.tensor as mt
+from jmars.errors import StorageError, UnsupportedError
+
+xr = pytest.importorskip("xarray", reason="xarray is not installed (extra jmars[xarray])")
+zarr = pytest.importorskip("zarr", reason="zarr is not installed (extra jmars[io])")
+
+from jmars.client import xarray_store  # noqa: E402  (its caller needs xarray)
+from jmars.client.xarray_manager import JmarsManager  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with jmars.Cluster(n_workers=2) as here:
+        yield here
+
+
+@pytest.fixture(autouse=True)
+def no_threads_of_zarr():
+    yield
+    zarr.core.sync.cleanup_resources()
+
+
+@pytest.fixture
+def lazy(cluster):
+    values = np.random.default_rng(0).random((64, 128, 128))  # 8 MiB
+    data = xr.Dataset({name: (("t", "y", "x"), values + i) for i, name in enumerate("ab")})
+    return data.chunk({"t": 16}, chunked_array_type="jmars")
+
+
+def stored(path):
+    with xr.open_zarr(path, chunks=None, consolidated=False) as data:
+        return data.load()
+
+
+def test_workers_write_in_a_single_job_and_no_value_reaches_the_kernel(lazy, cluster, tmp_path):
+    jobs = len(cluster.jobs())
+    tracemalloc.start()
+    try:
+        (lazy * 2).to_zarr(tmp_path / "out", consolidated=False)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < lazy.a.nbytes / 4
+    assert len(cluster.jobs()) == jobs + 1
+    assert stored(tmp_path / "out").identical((lazy * 2).compute())
+
+
+def test_a_write_that_is_put_off_runs_on_compute(lazy, tmp_path):
+    dask = pytest.importorskip("dask")
+    handle = lazy.to_zarr(tmp_path / "out", compute=False, consolidated=False)
+    file = lazy.to_netcdf(tmp_path / "out.nc", engine="scipy", compute=False)
+    assert np.isnan(stored(tmp_path / "out").a[0, 0, 0])
+    with ThreadPoolExecutor(1) as pool, dask.config.set(pool=pool):
+        dask.compute(handle, file)
+    assert stored(tmp_path / "out").identical(lazy.compute())
+    with xr.open_dataset(tmp_path / "out.nc", engine="scipy") as found:
+        assert found.equals(lazy.compute())
+
+
+def test_a_write_that_is_put_off_is_not_sent_to_other_processes(lazy):
+    with pytest.raises(UnsupportedError, match="scheduler='threads'"):
+        pickle.dumps(xarray_store.Write([lazy.a.data], [np.empty(lazy.a.shape)], [None]))
+
+
+def test_a_path_is_that_of_the_kernel_directory(lazy, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lazy.to_zarr("out", consolidated=False)
+    assert stored(tmp_path / "out").identical(lazy.compute())
+
+
+@pytest.mark.parametrize("start", [0, 1, 5])
+def test_each_piece_has_a_single_writer(cluster, start):
+    x = np.arange(20.0)
+    for lengths in [(3, 3, 14), (1,) * 20, (20,), (7, 13)]:
+        splits = xarray_store._whole_pieces(lengths, 4, start)
+        assert sum(splits) == 20 and 0 not in splits
+        assert all((edge + start) % 4 == 0 for edge in np.cumsum(splits)[:-1])
+        target = zarr.create_array({}, shape=(30,), chunks=(4,), dtype=float, fill_value=-1)
+        JmarsManager().store(mt.asarray(x, chunks=(lengths,)), target, regions=(slice(start, start + 20),))
+        np.testing.assert_array_equal(target[start : start + 20], x)
+        assert (np.delete(target[:], range(start, start + 20)) == -1).all()
+
+
+def test_pieces_shared_by_chunks_are_written_whole_from_workers(cluster, tmp_path):
+    target = zarr.create_array(tmp_path / "z", shape=(30, 6), chunks=(4, 3), shards=(8, 6), dtype=float, fill_value=-1)
+    x = np.random.default_rng(1).random((20, 6))
+    JmarsManager().store(mt.asarray(x, chunk_size=(3, 2)), target, regions=(slice(5, 25), slice(None)))
+    np.testing.assert_array_equal(target[5:25], x)
+    assert (target[:5] == -1).all() and (target[25:] == -1).all()
+
+
+def test_a_folder_that_a_worker_does_not_see_is_an_error(cluster, tmp_path):
+    target = zarr.create_array(tmp_path / "z", shape=(4,), chunks=(2,), dtype=float)
+    os.rename(tmp_path / "z", tmp_path / "elsewhere")
+    with pytest.raises(StorageError, match="all hosts share"):
+        JmarsManager().store(mt.ones(4, chunk_size=2), target)
+
+
+@pytest.mark.parametrize("kind", ["memory", "file system in memory", "folder"])
+def test_stores_that_workers_open(tmp_path, kind):
+    store = {} if kind == "memory" else tmp_path / "z"
+    if kind == "file system in memory":
+        fsspec = pytest.importorskip("fsspec")
+        wrapper = pytest.importorskip("fsspec.implementations.asyn_wrapper").AsyncFileSystemWrapper
+        store = zarr.storage.FsspecStore(wrapper(fsspec.filesystem("memory"), asynchronous=True), path="/z")
+    array = zarr.create_array(store, shape=(4,), chunks=(2,), dtype=float)
+    assert xarray_store.opens_on_workers(array) == (kind == "folder")
+    assert not xarray_store.opens_on_workers(np.empty(4))
+
+
+def test_other_targets_are_written_in_windows_and_means_computed_once(cluster, tmp_path, monkeypatch):
+    monkeypatch.setattr(xarray_store, "WINDOW_SHARE", cluster.memory_limit // 80)  # a window for each chunk
+    log = tmp_path / "log"
+
+    def read(box):
+        with open(log, "ab", buffering=0) as file:
+            file.write(b".")
+        return np.arange(40.0)[box]
+
+    x = mt.from_blocks(read, (40,), float, chunk_size=10)
+    target = np.zeros(50)
+    JmarsManager().store(x - x.mean(), target, regions=(slice(5, 45),))
+    np.testing.assert_array_equal(target[5:45], np.arange(40.0) - 19.5)
+    assert (target[:5] == 0).all() and (target[45:] == 0).all()
+    assert log.stat().st_size == 8  # once for the mean, once for the windows
