@@ -44,7 +44,7 @@ TABLE = """
             plan/c_planners.py plan/revision.py plan/choice.py
   3650  plan core: order, costs, simulation
             plan/*
-  2350  what-if, advice, plan views
+  2500  what-if, advice, plan views
             client/plans/*
   2000  fail-over of a detached scheduler
             scheduler/journal.py scheduler/resuming.py worker/remote_scheduler.py deploy/scheduler_process.py

@@ -82,8 +82,8 @@ def advise(
         slowest = max(slowest, clock() - begun)
         if gains and share > (error_of_time(plan) or 0.0):
             told = error_text(plan) or "the error of predictions on this machine is not known yet"
-            words = f"{change_text(change)}: {', '.join(gains)} ({told})"
-            found.append((other.makespan, Advice(words, other, _how(change), share)))
+            words = f"{change_text(other.change)}: {', '.join(gains)} ({told})"
+            found.append((other.makespan, Advice(words, other, _how(other.change), share)))
     found.sort(key=lambda pair: pair[0])
     return _different([one for _, one in found])[:_MOST]
 
@@ -97,6 +97,8 @@ def _changes(plan: PlannedRun, cores: int | None) -> Iterator[dict[str, Any]]:
     for policy in ("lean", "memory"):
         if plan.asked != policy:
             yield {"policy": policy}
+    if size:
+        yield {"chunks": "fit"}
     for factor in _FACTORS if size else ():
         wanted = int(size * factor)
         if wanted >= 4096:
@@ -130,6 +132,8 @@ def _how(change: dict[str, Any]) -> str:
     size = format_bytes(change.get("chunk_size", change.get("memory", 0))).replace(" ", "").replace(".0", "")
     if "chunk_size" in change:
         return f"%%jmars --chunk {size}, or chunk_size= where the array is made"
+    if "chunks" in change:
+        return " and ".join(f"chunk_size={lengths} for {label}" for label, lengths in change["chunks"].items())
     if "memory" in change:
         return f"%%jmars --memory {size}"
     if "workers" in change:
@@ -143,6 +147,7 @@ def _different(advice: list[Advice]) -> list[Advice]:
     kept = []
     for one in advice:
         (kind,) = one.plan.change
+        kind = "chunk_size" if kind == "chunks" else kind
         if kind not in seen:
             kept.append(one)
         seen.add(kind)

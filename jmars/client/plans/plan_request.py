@@ -24,6 +24,8 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+import numpy as np
+
 from jmars.config import config
 from jmars.errors import ChunkSizeError, JmarsError, MemoryLimitError
 from jmars.optimize.passes import Compiled, compile_graph
@@ -37,12 +39,12 @@ from jmars.tensor.ops.chunks import Rechunk, ShuffleJoin, rechunked
 from jmars.tensor.ops.create import Range
 from jmars.tensor.ops.formula import ElementwiseOperand
 from jmars.tensor.ops.matrix_operands import Contraction, contract
-from jmars.tensor.ops.npy import LoadNpy
+from jmars.tensor.ops.npy import FromBlocks, LoadNpy
 from jmars.tensor.ops.random_draws import Doubles, Draws
 from jmars.tensor.ops.random_streams import Permutation
 from jmars.tensor.ops.reduction import Reduction, Scan
 from jmars.tensor.ops.shape import Transpose, transpose
-from jmars.tensor.splits import agreed_splits, split_axis
+from jmars.tensor.splits import agreed_splits, decide_splits, split_axis
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import Dynamic, TensorGraph
 from jmars.units import format_bytes
@@ -75,7 +77,10 @@ class PlanRequest:
 
     def compiled(self, chunk_size: int | None = None) -> Compiled:
         """Compiles the graph that would run, or its first stage; `chunk_size` (bytes) rechunks the sources first."""
-        data = self.data if chunk_size is None else rechunk_sources(self.data, self.held, chunk_size)
+        return self.compiled_of(self.data if chunk_size is None else rechunk_sources(self.data, self.held, chunk_size))
+
+    def compiled_of(self, data: Sequence[TensorData]) -> Compiled:
+        """Compiles the graph of nodes that stand for `data`."""
         graph = TensorGraph.of(data, self.held)
         for number, _, _ in graph.arrays():  # a run would send them first
             graph.replace_by_stored(number, graph.metas[number].key)
@@ -93,7 +98,7 @@ class PlanRequest:
         return annotate(compiled.after, compiled.dag, self.profile)
 
 
-_SOURCES = (FromArray, ElementwiseOperand, Range, Doubles, Draws, Permutation, LoadNpy)
+_SOURCES = (FromArray, ElementwiseOperand, Range, Doubles, Draws, Permutation, LoadNpy, FromBlocks)
 Rule = Callable[[Operand, TensorData, Sequence[TensorData]], tuple[Operand, Splits]]
 
 
@@ -151,15 +156,118 @@ def rechunk_sources(data: Sequence[TensorData], held: Container[str], chunk_size
     if not largest:
         raise ChunkSizeError("there is no source to rechunk: its data is stored on the cluster already")
     factor = chunk_size / largest
+    return _rebuilt(data, held, lambda node: in_pieces(_scaled(node, factor), _pieces(node)))
+
+
+def _rebuilt(
+    data: Sequence[TensorData], held: Container[str], splits_of: Callable[[TensorData], Splits]
+) -> list[TensorData]:
+    """New nodes on sources with the chunks that `splits_of` gives."""
     new: dict[int, TensorData] = {}
     for node in ordered(data, held):
         if node.key in held:
             new[id(node)] = node
         elif _is_source(node):
-            new[id(node)] = _source(node, _scaled(node, factor))
+            new[id(node)] = _source(node, splits_of(node))
         else:
             new[id(node)] = _follows(node, [new[id(one)] for one in node.op.inputs])
     return [new[id(node)] for node in data]
+
+
+Lengths = dict[str, tuple[int, ...]]  # longest chunk along each axis, by the label of a source
+
+
+def recut_sources(data: Sequence[TensorData], held: Container[str], chunks: Any) -> tuple[list[TensorData], Lengths]:
+    """Makes new nodes with the same values and the chunks that the user chooses for sources.
+
+    Parameters
+    ----------
+    data, held
+        As for `rechunk_sources`.
+    chunks
+        Chunks as `chunk_size=` takes them, for all sources with that many axes; a dict from labels of sources to such
+        chunks; or "fit": the chunks that the readers of a source bring it into, in whole pieces of the file.
+
+    Returns
+    -------
+    list of TensorData, dict
+        The nodes, and the new chunks of sources.
+
+    Raises
+    ------
+    ChunkSizeError
+        If no source gets other chunks.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create import arange
+    >>> node = arange(100, chunk_size=10).rechunk(50).data
+    >>> recut_sources([node], (), "fit")[1], recut_sources([node], (), 25)[1]
+    ({'arange': (50,)}, {'arange': (25,)})
+    """
+    sources = [node for node in ordered(data, held) if _is_source(node) and node.key not in held]
+    if isinstance(chunks, str) and chunks == "fit":
+        found = _fitting(data, held)
+    else:
+        found = {}
+        by_label = chunks if isinstance(chunks, Mapping) else dict.fromkeys((one.op.label for one in sources), chunks)
+        labels = sorted({one.op.label for one in sources})
+        unknown = sorted(set(by_label) - set(labels))
+        if unknown:
+            raise ChunkSizeError(f"there is no source {unknown[0]!r}; the sources are {', '.join(labels) or 'none'}")
+        for node in sources:
+            one = by_label.get(node.op.label)
+            if one is not None and (not isinstance(one, tuple | list) or len(one) == len(node.shape)):
+                found[id(node)] = decide_splits(node.shape, node.dtype, one)
+    changed = [node for node in sources if found.get(id(node), node.chunks) != node.chunks]
+    if not changed:
+        raise ChunkSizeError("no source gets other chunks: they have these already, or are stored on the cluster")
+    new = _rebuilt(data, held, lambda node: found.get(id(node), node.chunks))
+    return new, {node.op.label: tuple(map(max, found[id(node)])) for node in changed}
+
+
+def _fitting(data: Sequence[TensorData], held: Container[str]) -> dict[int, Splits]:
+    """The chunks that all rechunks behind a source agree on, in whole pieces of the file, by id of the source."""
+    wishes: dict[int, set[Splits]] = {}
+    order = ordered(data, held)
+    readers: dict[int, list[TensorData]] = {}
+    for node in order:
+        for one in node.op.inputs if node.key not in held else ():
+            readers.setdefault(id(one), []).append(node)
+    for node in reversed(order):  # readers first
+        own = wishes.setdefault(id(node), set())
+        for reader in readers.get(id(node), ()):
+            if type(reader.op) is Rechunk:
+                own.add(reader.chunks)
+            elif isinstance(reader.op, ElementwiseOperand) and reader.shape == node.shape:
+                own |= wishes[id(reader)]
+            elif isinstance(reader.op, Transpose):
+                back = np.argsort(reader.op.axes).tolist()
+                own |= {tuple(one[axis] for axis in back) for one in wishes[id(reader)]}
+    found = {}
+    for node in filter(_is_source, order):
+        if len(wishes[id(node)]) == 1 and not node.has_unknown_lengths:
+            (splits,) = wishes[id(node)]
+            found[id(node)] = in_pieces(splits, _pieces(node))
+    return found
+
+
+def _pieces(source: TensorData) -> Sequence[int]:
+    """Lengths of the pieces of a file; () where not known."""
+    return source.op.pieces if isinstance(source.op, FromBlocks) else ()
+
+
+def in_pieces(splits: Splits, pieces: Sequence[int]) -> Splits:
+    """Splits of whole pieces of a file, no chunk shorter than before but at the end of an axis.
+
+    Examples
+    --------
+    >>> in_pieces(((3, 3, 2), (8,)), (2, 3)), in_pieces(((4, 4),), ())
+    (((4, 4), (8,)), ((4, 4),))
+    """
+    if not pieces or all(cut % n == 0 for axis, n in zip(splits, pieces) for cut in axis[:-1]):
+        return splits
+    return tuple(split_axis(sum(axis), -(-max(axis) // n) * n) for axis, n in zip(splits, pieces, strict=True))
 
 
 def ordered(data: Sequence[TensorData], held: Container[str]) -> list[TensorData]:
@@ -180,6 +288,8 @@ def ordered(data: Sequence[TensorData], held: Container[str]) -> list[TensorData
 
 
 def _is_source(node: TensorData) -> bool:
+    if isinstance(node.op, FromBlocks) and node.op.takes == "chunks":
+        return False
     return not node.op.inputs and isinstance(node.op, _SOURCES)
 
 
@@ -209,7 +319,7 @@ def _scaled(node: TensorData, factor: float) -> Splits:
 
 def _source(node: TensorData, splits: Splits) -> TensorData:
     op: Any = node.op
-    return _made(op if isinstance(op, FromArray) else replace(op, splits=splits), node, splits)
+    return _made(op if isinstance(op, FromArray | FromBlocks) else replace(op, splits=splits), node, splits)
 
 
 def _made(op: Operand, node: TensorData, splits: Splits) -> TensorData:

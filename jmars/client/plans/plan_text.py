@@ -25,6 +25,7 @@ from jmars.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from jmars.client.plans.planned_run import PlannedRun
+    from jmars.optimize.sources import SourceRead
 
 _SHOWN = 5  # kinds of fused operands, links of the critical path
 
@@ -56,6 +57,7 @@ def facts(plan: PlannedRun) -> list[tuple[str, str]]:
     ]
     if plan.read:
         rows.append(("read", f"{format_bytes(plan.read)} of files and other sources"))
+        rows += [("read again", f"{_source_name(plan, one)}: {one.why}") for one in plan.sources if one.why][:_SHOWN]
     if plan.waiting:
         rows.append(("waiting outputs", f"{format_bytes(plan.waiting)}·s held for other machines"))
     tried = len(plan.tried)
@@ -63,6 +65,13 @@ def facts(plan: PlannedRun) -> list[tuple[str, str]]:
     rows.append(("policy", f"{plan.policy}{best}, planned in {format_seconds(plan.took)}"))
     error = error_text(plan)
     return [*rows, ("accuracy", error)] if error else rows
+
+
+def _source_name(plan: PlannedRun, source: SourceRead) -> str:
+    """Label and line of the first operand that reads a source."""
+    assert plan.compiled is not None
+    layer = plan.compiled.before.layers[source.layers[0]]
+    return layer.name if layer.line is None else f"{layer.name} of line {layer.line.lineno}"
 
 
 def summary(plan: PlannedRun) -> str:
@@ -113,14 +122,17 @@ def change_text(change: Mapping[str, Any]) -> str:
 
     Examples
     --------
-    >>> change_text({"chunk_size": 64 * 2**20, "workers": 4})
-    'chunk_size 64.0 MiB, workers 4'
+    >>> change_text({"chunk_size": 64 * 2**20, "workers": 4}), change_text({"chunks": {"from_zarr": (1000, 250)}})
+    ('chunk_size 64.0 MiB, workers 4', 'chunks (1000, 250) of from_zarr')
     """
     sizes = ("memory", "chunk_size", "bandwidth")
-    return ", ".join(
-        f"{name} {format_bytes(value) if name in sizes and not isinstance(value, str) else value}"
-        for name, value in change.items()
-    )
+    found = []
+    for name, value in change.items():
+        if name == "chunks":
+            found.append("chunks " + " and ".join(f"{lengths} of {label}" for label, lengths in value.items()))
+        else:
+            found.append(f"{name} {format_bytes(value) if name in sizes and not isinstance(value, str) else value}")
+    return ", ".join(found)
 
 
 def peak_of(plan: PlannedRun) -> int:

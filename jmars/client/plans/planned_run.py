@@ -29,13 +29,14 @@ from numpy.typing import NDArray
 from jmars.client.plans.advice import Advice, Improvable, advise
 from jmars.client.plans.named_policies import PolicyPlan, change_machines, plan_by, spread_stored
 from jmars.client.plans.plan_html import draw_plan, plan_html
-from jmars.client.plans.plan_request import PlanRequest
+from jmars.client.plans.plan_request import PlanRequest, recut_sources
 from jmars.client.plans.plan_text import as_json, comparison, read_json, summary
 from jmars.config import config
 from jmars.deploy.memory import usable_cores
 from jmars.errors import GraphError
 from jmars.memory.dynamic_outputs import MOST_GUESS
 from jmars.optimize.passes import Compiled
+from jmars.optimize.sources import SourceRead, sources_of
 from jmars.plan.costs import Accuracy, Profile, one_host
 from jmars.plan.explanation import picture
 from jmars.plan.plan_graph import PlanGraph, Workers
@@ -129,6 +130,11 @@ class PlannedRun(Improvable):
     def read(self) -> int:
         """Bytes that the operands read from files and from functions of `from_blocks`; 0 for a plan made of JSON."""
         return int(self.compiled.after.reads.sum()) if self.compiled is not None else 0
+
+    @cached_property
+    def sources(self) -> list[SourceRead]:
+        """Files and other sources: bytes to read, of how many, and why some are read more than once."""
+        return sources_of(self.compiled) if self.compiled is not None else []
 
     @cached_property
     def peak(self) -> NDArray[np.int64]:
@@ -232,6 +238,7 @@ class PlannedRun(Improvable):
         memory: str | int | None = None,
         bandwidth: str | float | None = None,
         chunk_size: str | int | None = None,
+        chunks: Any = None,
         policy: str | None = None,
     ) -> PlannedRun:
         """Plans the same computation on other machines, with other chunks, or by another policy.
@@ -249,15 +256,20 @@ class PlannedRun(Improvable):
         chunk_size
             Bytes of the largest chunk of a source; a text such as "64MiB" too. Sources are rechunked, and their readers
             follow; a reader that cannot follow is preceded by a rechunk, so the prediction is on the safe side.
+        chunks
+            Chunks of sources: as `chunk_size=` of the function that made the array, for all sources with that many
+            axes; a dict such as `{"from_zarr": (1000, 250)}`; or "fit", the chunks that the readers of a source rechunk
+            it to, in whole pieces of the file.
         policy
             How to plan: see `jmars.client.plans.named_policies`.
 
         Raises
         ------
         GraphError, ValueError
-            If there is no such policy, a number is below 1 or a size cannot be read.
+            If there is no such policy, a number is below 1, a size cannot be read, or both `chunk_size` and `chunks`
+            are given.
         ChunkSizeError
-            If there is no source to rechunk.
+            If there is no source to rechunk, or none gets other chunks.
         MemoryLimitError
             If an operand alone would not fit.
         """
@@ -269,6 +281,7 @@ class PlannedRun(Improvable):
                 ("memory", memory),
                 ("bandwidth", bandwidth),
                 ("chunk_size", chunk_size),
+                ("chunks", chunks),
                 ("policy", policy),
             )
             if value is not None
@@ -276,11 +289,8 @@ class PlannedRun(Improvable):
         begun = time.perf_counter()
         machines = change_machines(self.workers, workers=workers, hosts=hosts, memory=memory, bandwidth=bandwidth)
         compiled, graph = self.compiled, self.graph
-        if chunk_size is not None:
-            if self.request is None:
-                raise GraphError("this plan was read from JSON, so it has no arrays to rechunk; make it from tensors")
-            compiled = self.request.compiled(parse_bytes(chunk_size))
-            graph = self.request.costs(compiled)
+        if chunk_size is not None or chunks is not None:
+            compiled, graph = self._recut(chunk_size, chunks, change)
         asked = policy if policy is not None else self.asked
         held = self.planned.placed >= 0 if compiled is None else compiled.after.program < 0
         made = plan_by(_name(asked, self.request, machines), graph, machines, spread_stored(held, len(machines)))
@@ -295,6 +305,19 @@ class PlannedRun(Improvable):
             asked=asked,
             took=time.perf_counter() - begun,
         )
+
+    def _recut(self, chunk_size: str | int | None, chunks: Any, change: dict[str, Any]) -> tuple[Compiled, PlanGraph]:
+        """The graph with other chunks of sources, with costs; `change` learns the chunks."""
+        if chunk_size is not None and chunks is not None:
+            raise ValueError("give chunk_size or chunks, not both")
+        if self.request is None:
+            raise GraphError("this plan was read from JSON, so it has no arrays to rechunk; make it from tensors")
+        if chunk_size is not None:
+            compiled = self.request.compiled(parse_bytes(chunk_size))
+        else:
+            data, change["chunks"] = recut_sources(self.request.data, self.request.held, chunks)
+            compiled = self.request.compiled_of(data)
+        return compiled, self.request.costs(compiled)
 
     def advice(self, budget: float = 0.5) -> list[Advice]:
         """Finds changes that would save more than 5 % of time, peak or spilled bytes, by simulating them.

@@ -207,6 +207,9 @@ def test_the_plan_says_what_is_read(tmp_path):
     boxes = mt.from_blocks(lambda box: np.zeros([one.stop - one.start for one in box]), (40, 100), float, (10, 100))
     assert boxes[:5, ::10].plan().read == 5 * 91 * 8  # slices without steps
     assert boxes[[0, 39]].plan().read == 2 * 100 * 8
+    cut = mt.from_blocks(np.ones, (40, 100), float, (10, 100), name="cut", pieces=(20, 100)).sum().plan()
+    assert [(one.read, one.nbytes) for one in cut.sources] == [(32_000, 32_000)]
+    assert "its 2 pieces of 20 × 100 are read 4 times, since chunks cut pieces" in repr(cut)
 
 
 def test_it_is_planned_in_a_process_that_only_imported_jmars():

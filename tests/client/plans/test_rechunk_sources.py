@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.client.plans.plan_request import largest_source, rechunk_sources
+from jmars.client.plans import plan_for
+from jmars.client.plans.plan_request import largest_source, rechunk_sources, recut_sources
 from jmars.errors import ChunkSizeError
+from jmars.plan import Profile
 from jmars.tensor.engine import current_engine, set_engine
 from jmars.tensor.tensor import Tensor
 from tests.tensor.engine import OneByOne
@@ -20,6 +22,10 @@ def here():
 
 
 A = np.arange(24 * 36, dtype=float).reshape(24, 36)
+
+
+def plane(chunks=(6, 9), **options):
+    return mt.from_blocks(A.__getitem__, A.shape, A.dtype, chunks, name="plane", takes="steps", **options)
 
 
 def made():
@@ -47,6 +53,7 @@ def made():
         "drawn by cells": mt.random.default_rng(3).normal(size=(420, 360), chunk_size=(105, 90)).sum(axis=0),
         "vectors": mt.random.default_rng(3).multinomial(9, [0.2, 0.8], 90_000, chunk_size=(9000, 2)).sum(axis=0),
         "a long order": mt.random.default_rng(3).permutation(140_000, chunk_size=20_000)[::7],
+        "file": plane() - plane().sum(axis=0),
         "random": mt.random.default_rng(3).random((24, 36), chunk_size=(6, 9)).sum(axis=0),
     }
 
@@ -101,3 +108,55 @@ def test_what_is_held_is_not_cut_and_nothing_but_held_is_an_error():
     assert whole.op.inputs[0] is y.data
     with pytest.raises(ChunkSizeError, match="no source to rechunk"):
         rechunk_sources([y.data], {y.data.key}, 400)
+
+
+def recut(x, chunks):
+    (node,), changed = recut_sources([x.data], (), chunks)
+    assert np.array_equal(Tensor(node).fetch(), x.fetch())
+    return changed
+
+
+def test_the_user_chooses_the_chunks_of_sources():
+    x = plane() + mt.arange(36, chunk_size=9)
+    assert recut(x, (24, 4)) == {"plane": (24, 4)}
+    assert recut(x, {"plane": -1, "arange": 5}) == {"plane": (24, 36), "arange": (5,)}
+    assert recut(x, 12) == {"plane": (12, 12), "arange": (12,)}
+    with pytest.raises(ChunkSizeError, match="no source 'plan'; the sources are arange, plane"):
+        recut(x, {"plan": 3})
+    with pytest.raises(ChunkSizeError, match="no source gets other chunks"):
+        recut(x, (6, 9))
+    whole = mt.from_blocks(A.__getitem__, A.shape, A.dtype, (6, 9), takes="chunks")
+    with pytest.raises(ChunkSizeError, match="no source gets other chunks"):
+        recut(whole, 5)
+
+
+def test_chunks_that_fit_are_those_of_the_rechunk_behind_a_source():
+    x = plane()
+    assert recut(mt.sort(x, axis=0), "fit") == {"plane": (24, 9)}
+    assert recut((x * 2).T.rechunk((36, 4)), "fit") == {"plane": (4, 36)}
+    assert recut((x + 1).rechunk((24, 4)), "fit") == {"plane": (24, 4)}
+    with pytest.raises(ChunkSizeError):  # they do not agree
+        recut(mt.sort(x, axis=0) + mt.sort(x, axis=1), "fit")
+    with pytest.raises(ChunkSizeError):
+        recut(x + 1, "fit")
+
+
+def test_chunks_of_files_stay_whole_pieces():
+    x = plane((6, 12), pieces=(6, 6))
+    assert recut(x.rechunk((24, 4)), "fit") == {"plane": (24, 6)}
+    largest = largest_source([x.data], ())
+    for factor in (0.1, 0.5, 2, 3, 10):
+        chunks = rechunk_sources([x.data], (), int(largest * factor))[0].chunks
+        assert all(n % 6 == 0 for axis in chunks for n in axis[:-1])
+
+
+def test_a_plan_says_which_chunks_fit():
+    options = {"name": "plane", "takes": "steps", "pieces": (100, 100)}
+    x = mt.from_blocks(np.zeros, (2000, 2000), float, (200, 200), **options)
+    plan = plan_for([mt.sort(x, axis=0).data], 2, 2**30, known=Profile().as_data())
+    other = plan.what_if(chunks="fit")
+    assert other.change == {"chunks": {"plane": (2000, 200)}} and other.operands < plan.operands
+    assert "with chunks (2000, 200) of plane: " in repr(other)
+    assert "chunk_size=(2000, 200) for plane" in [one.how for one in plan.advice(60)]
+    with pytest.raises(ValueError, match="not both"):
+        plan.what_if(chunks=5, chunk_size=100)
