@@ -475,7 +475,7 @@ class GraphActor:
 _PACKAGE = str(Path(__file__).parents[1])
 _PHASES = {  # phase by file, or by file and function; the innermost frame with an entry counts
     "optimize/passes.py:merge_equal": "equal tensors are merged",
-    "optimize/tensor_fusion.py": "tensors are fused",
+    "optimize/passes.py:fuse_tensors": "tensors are fused",
     "optimize/passes.py:tile": "tensors are cut into chunks",
     "optimize/passes.py:prune": "what nobody needs is dropped",
     "optimize/regions.py": "operands are fused",

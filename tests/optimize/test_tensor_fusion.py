@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.optimize import compile_graph
+from jmars.optimize.passes import fuse_tensors
 from jmars.optimize.regions import FusionLimits
-from jmars.optimize.tensor_fusion import fuse_tensors
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.optimize.test_values import evaluate, expressions
 
