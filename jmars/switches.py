@@ -24,6 +24,7 @@ SWITCHES: dict[str, tuple[Any, ...]] = {
     "fuse_tileable": (True, False),
     "redraw": (True, False),
     "parts": (True, False),
+    "kernels": ("auto", "numpy", "numexpr", "jit"),
     "jit": ("auto", "on", "fast", "off"),
     "order": ("auto", "mars", "dfs", "blevel", "level"),
     "prefer": ("lean", "fast", "memory"),

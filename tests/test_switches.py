@@ -4,7 +4,7 @@ import pytest
 
 from jmars.config import Config
 from jmars.errors import SettingError
-from jmars.optimize import compile_graph
+from jmars.optimize import compile_graph, passes
 from jmars.switches import SWITCHES, TASK_DEFAULTS, checked, load_settings, with_extra
 from jmars.tensor.tensor_graph import TensorGraph
 
@@ -89,3 +89,18 @@ def test_seconds_of_the_environment_that_are_none_are_refused(text, monkeypatch)
         Config()
     monkeypatch.setenv("JMARS_LOCAL_SECONDS", "0.5")
     assert Config().local_seconds == 0.5
+
+
+@pytest.mark.parametrize("kernels, jit", [("numpy", "on"), ("numexpr", "fast"), ("jit", "off")])
+def test_switches_that_contradict_each_other_are_refused(kernels, jit):
+    with pytest.raises(SettingError, match="contradict"):
+        compile_graph(TensorGraph(), {"kernels": kernels, "jit": jit})
+
+
+@pytest.mark.parametrize("kernels", ["numexpr", "jit"])
+def test_a_back_end_that_is_not_installed_is_refused(kernels, monkeypatch):
+    monkeypatch.setattr(passes, "llvm_there", lambda: False)
+    monkeypatch.setattr(passes, "numexpr_there", lambda: False)
+    compile_graph(TensorGraph(), {"jit": "on"})
+    with pytest.raises(SettingError, match=rf"pip install jmars\[{kernels}\]"):
+        compile_graph(TensorGraph(), {"kernels": kernels})

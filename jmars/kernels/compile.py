@@ -37,7 +37,7 @@ from jmars.kernels.expression import Expression
 from jmars.kernels.float_errors import expression_of, note_member
 from jmars.kernels.fusing import Region, Sharing, lifetimes, sharing
 from jmars.kernels.native_pipeline import native_block, native_pipeline
-from jmars.kernels.numpy_backend import cheaper_in_numexpr, numexpr_text, numexpr_there, whole_function
+from jmars.kernels.numpy_backend import runs_in_numexpr, whole_function
 from jmars.kernels.pipeline import (
     Head,
     Run,
@@ -105,8 +105,8 @@ def compile_program(program: Program, backend: str = "auto") -> Kernel:
     program
         What an operand does.
     backend
-        "numpy"; "numexpr" or "llvm", wherever these give NumPy's bits; "llvm-fast", wherever there is machine code; or
-        "auto": machine code where the program says so, else by measured cost.
+        "numpy"; "numexpr" or "llvm", wherever these give NumPy's bits; "llvm-fast", wherever there is machine code;
+        "auto": the program's own.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def compile_program(program: Program, backend: str = "auto") -> Kernel:
     >>> out.tolist(), kernel.text
     ([1.0, 2.0, 3.0], 'x0 + x1')
     """
-    program = _with_twins(program)
+    program, backend = _with_twins(program), program.backend if backend == "auto" else backend
     types = [*program.inputs, *(step.output for step in program.steps)]
     first = len(program.inputs)  # number of the first step's value
     parts: list[tuple[Run, int, tuple[int, ...]]] = []  # (run, its value, values that end after it)
@@ -341,16 +341,12 @@ def _compile_pass(
     flat: bool,
 ) -> tuple[Run, str]:
     """Compile a pass over blocks; `strided`: rows may lie apart; `flat`: elements between them may be overwritten."""
-    in_numexpr = False
-    if middle is not None and numexpr_text(middle.expression) is not None:
-        in_numexpr = (backend == "numexpr" and numexpr_there()) or (
-            backend == "auto" and cheaper_in_numexpr(middle.expression)
-        )
+    in_numexpr = middle is not None and backend == "numexpr" and runs_in_numexpr(middle.expression)
     small = middle is not None and not heads and tail is None and middle.output.size <= BLOCK_SIZE
-    if middle is not None and small and not (backend == "numexpr" and in_numexpr):
+    if middle is not None and small and not in_numexpr:
         return whole_function(middle.expression, middle.inputs, middle.twin), "numpy"
-    if middle is not None and (backend in ("llvm", "llvm-fast") or (backend == "auto" and program.jit)):
-        native = native_pipeline(heads, middle, tail, types, program.fast or backend == "llvm-fast", strided)
+    if middle is not None and backend in ("llvm", "llvm-fast"):
+        native = native_pipeline(heads, middle, tail, types, backend == "llvm-fast", strided)
         if native is not None:
             if flat:
                 native = flat_pipeline(middle, native, native_block(middle.expression))
@@ -372,7 +368,7 @@ def _head(program: Program, number: int) -> Head | RowChain:
 def _chain(program: Program, numbers: Sequence[int], types: Sequence[ChunkType], backend: str) -> Head | RowChain:
     args = [_argument(program, number) for number in numbers]
     members = [program.members[number] if program.members else 0 for number in numbers]
-    return row_chain(program.steps, types, numbers, args, members, backend in ("auto", "numexpr"))
+    return row_chain(program.steps, types, numbers, args, members, backend == "numexpr")
 
 
 def _argument(program: Program, number: int | None) -> int:

@@ -637,7 +637,7 @@ OPS: dict[str, Op] = {
     "tan": Op(close=("tan", 2, 4), ns=20),
     "tanh": Op(llvm=("f", _in_double(tanh)), ulps=3.0, saved=0.0, close=("tanh", 1, 2), ns=2),
     "trunc": Op(llvm=("f", _called("trunc")), cuda={"f": _SAME, "biu": "{0}"}),
-    "where": Op(saved=0.4, in_cache=(0.50, 0.42)),
+    "where": Op(saved=0.4, in_cache=(0.52, 0.32)),
 }  # fmt: skip
 UFUNCS = {name: op for name, op in OPS.items() if name != "where"}
 REDUCTIONS = {name: op.reduction for name, op in OPS.items() if op.reduction}

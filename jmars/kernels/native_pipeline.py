@@ -6,8 +6,9 @@ generators or other reductions the routine runs block by block. NumPy computes b
 formula (elementwise.py). A thread begins to compile when the kernel is made; the first operand waits for the thread, so
 that values never depend on how long compiling takes.
 
-`marked` chooses the programs to compile: their expressions save more time in a run than compiling takes. The
-choice depends on the graph as it will run and on the machine, never on measured times.
+`marked` chooses the back end of each program: machine code or numexpr if the expressions save more time in a run than
+compiling or importing takes, or as the switches say. The choice depends on the graph as it will run and on the machine,
+never on times measured in a run.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from jmars.kernels.blocks import (
 from jmars.kernels.elementwise import facts, is_exact
 from jmars.kernels.expression import CONSTANT, Expression
 from jmars.kernels.fusing import regions
-from jmars.kernels.numpy_backend import whole_function
+from jmars.kernels.numpy_backend import marked_numexpr, whole_function
 from jmars.kernels.pipeline import LONE_BLOCK, MIDDLE, Head, Run, Stop, finished, interrupted, pipeline
 from jmars.kernels.program import ChunkType, Elementwise, Program, Reduce
 from jmars.kernels.reducers import UfuncReducer
@@ -335,9 +336,9 @@ def saved(expression: Expression) -> float:
 
 
 def marked(
-    programs: Sequence[Program], counts: Sequence[int], mode: str, workers: int, room: int | None
+    programs: Sequence[Program], counts: Sequence[int], kernels: str, jit: str, workers: int, room: int | None
 ) -> list[Program]:
-    """Mark with `jit` the programs to compile to machine code; the other programs stay unchanged.
+    """Give the programs their back ends; a program stays NumPy's where no other can compute a part of it.
 
     Parameters
     ----------
@@ -345,30 +346,46 @@ def marked(
         Those of a graph.
     counts
         How many operands each has.
-    mode
-        "on": all that can be with NumPy's bits; "auto": those of them that are worth it; "fast": those worth it, also
-        where a formula is only near NumPy's value (elementwise.py); "off": none.
+    kernels
+        "numpy" or "numexpr", for all that it can compute; "jit", machine code; "auto": machine code, then numexpr, for
+        those that are worth it.
+    jit
+        Of machine code, "on": all that can be with NumPy's bits; "auto": those of them that are worth it; "fast": those
+        worth it, also where a formula is only near NumPy's value (elementwise.py); "off": none.
     workers
         Executors; each of them compiles.
     room
         Bytes that one of them may take; None for any number.
     """
+    found = list(programs)
+    jit = "on" if (kernels, jit) == ("jit", "auto") else jit
+    if kernels in ("auto", "jit"):
+        found = _marked_llvm(found, counts, jit, workers, room)
+    is_all = kernels == "numexpr"
+    return marked_numexpr(found, counts, is_all, workers, BLOCK_SIZE) if is_all or kernels == "auto" else found
+
+
+def _marked_llvm(
+    programs: list[Program], counts: Sequence[int], jit: str, workers: int, room: int | None
+) -> list[Program]:
+    """The programs, with machine code where `jit` says so."""
     scarce = room is not None and room < 8 * LLVM_BYTES
-    if mode == "off" or not llvm_there() or (mode != "on" and scarce):
-        return list(programs)
+    if jit == "off" or not llvm_there() or (jit != "on" and scarce):
+        return programs
     # seconds of all operands; chunks of other shapes run the same code
     gain: defaultdict[Expression, float] = defaultdict(float)
-    fast = mode == "fast"
+    fast = jit == "fast"
     for program, count in zip(programs, counts, strict=True):
         for part in _parts(program, fast):
             gain[part.expression] += max(saved(part.expression), 0.0) * part.output.size * count
     least = WORTH * COMPILING * workers
 
     def shall(program: Program) -> bool:
-        pays = mode == "on" or any(gain[part.expression] > least for part in _parts(program, fast))
+        pays = jit == "on" or any(gain[part.expression] > least for part in _parts(program, fast))
         return pays and _can(program, fast)
 
-    return [replace(program, jit=True, fast=fast) if shall(program) else program for program in programs]
+    backend = "llvm-fast" if fast else "llvm"
+    return [replace(program, backend=backend) if shall(program) else program for program in programs]
 
 
 @lru_cache(maxsize=REMEMBERED_PROGRAMS)

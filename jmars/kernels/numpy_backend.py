@@ -14,8 +14,10 @@ Source: docs/explanation/seeds.md, "Graph fusion"; costs as measured, docs/decis
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
@@ -26,6 +28,7 @@ from msgspec import Struct
 from jmars.kernels.elementwise import facts
 from jmars.kernels.expression import CONSTANT, Expression, Node
 from jmars.kernels.float_errors import FILE, GeneratedFrom
+from jmars.kernels.program import Elementwise, Program
 from jmars.model.limits import REMEMBERED_PROGRAMS
 
 _KEYWORD_OUT = {"maximum", "minimum"}  # a third positional argument is deprecated there
@@ -181,7 +184,13 @@ def numexpr_text(expression: Expression) -> str | None:
         if text is None or len(text) > 4000:
             return None
         texts.append(text)
-    return texts[-1]
+    inputs = {f"x{i}" for i in range(len(expression.inputs))}
+    return texts[-1] if inputs <= _names(texts[-1]) else None  # numexpr refuses an input that is not read
+
+
+def _names(text: str) -> set[str]:
+    """Names of inputs and constants in a text of `numexpr_text`."""
+    return set(re.findall(r"\b[xc]\d+\b", text))
 
 
 def _text(node: Node, args: list[str], dtypes: list[np.dtype[Any]]) -> str | None:
@@ -198,8 +207,8 @@ def _text(node: Node, args: list[str], dtypes: list[np.dtype[Any]]) -> str | Non
     return None
 
 
-def cheaper_in_numexpr(expression: Expression) -> bool:
-    """Whether the measured costs of the operations speak for numexpr."""
+def numexpr_costs(expression: Expression) -> tuple[float, float]:
+    """Measured ns of each element: by NumPy in blocks, and by numexpr."""
     numpy_cost = numexpr_cost = 0.0
     dtypes = [*expression.inputs, *(node.dtype for node in expression.nodes)]
     for node in expression.nodes:
@@ -207,7 +216,39 @@ def cheaper_in_numexpr(expression: Expression) -> bool:
             here, there = facts(node.op).in_cache
             numpy_cost += here + _CONVERSION * (len({dtypes[arg] for arg in node.args} - {np.dtype("?")}) > 1)
             numexpr_cost += there
-    return numexpr_cost < 0.8 * numpy_cost and numexpr_there()
+    return numpy_cost, numexpr_cost
+
+
+def runs_in_numexpr(expression: Expression) -> bool:
+    """Whether numexpr is installed and gives NumPy's bits for the expression."""
+    return numexpr_there() and numexpr_text(expression) is not None
+
+
+IMPORTING = 0.03  # seconds of an executor, once: twice what it takes to import numexpr
+
+
+def marked_numexpr(
+    programs: Sequence[Program], counts: Sequence[int], always: bool, workers: int, block: int
+) -> list[Program]:
+    """Give numexpr programs of NumPy's: all that it can compute, or those worth it, of chunks beyond `block`."""
+
+    def shall(program: Program, count: int) -> bool:
+        gain = _numexpr_gain(program, block) if program.backend == "numpy" else None
+        return gain is not None and (always or gain * count > IMPORTING * workers)
+
+    return [
+        replace(program, backend="numexpr") if shall(program, count) else program
+        for program, count in zip(programs, counts, strict=True)
+    ]
+
+
+@lru_cache(maxsize=REMEMBERED_PROGRAMS)
+def _numexpr_gain(program: Program, block: int) -> float | None:
+    """Seconds that numexpr saves for an operand, 0 for less than a fifth; None where it computes nothing."""
+    parts = [step for step in program.steps if isinstance(step, Elementwise) and runs_in_numexpr(step.expression)]
+    costs = [(numexpr_costs(step.expression), step.output.size) for step in parts if step.output.size > block]
+    numpy, numexpr = (sum(cost[way] * size for cost, size in costs) / 1e9 for way in (0, 1))
+    return None if not parts else numpy - numexpr if numexpr < 0.8 * numpy else 0.0
 
 
 @lru_cache(maxsize=1)
@@ -233,7 +274,7 @@ def numexpr_function(expression: Expression) -> Callable[..., None]:
     kinds |= {np.dtype("f4"): float}  # numexpr calls float32 "float"
     kinds |= {np.dtype("f8"): np.float64}
     constants = [(f"c{k}", node) for k, node in enumerate(expression.nodes) if node.op == CONSTANT]
-    read = [(name, node) for name, node in constants if name in text]
+    read = [(name, node) for name, node in constants if name in _names(text)]
     signature = [(f"x{i}", kinds[dtype]) for i, dtype in enumerate(expression.inputs)]
     signature += [(name, kinds[node.dtype]) for name, node in read]
     values = [node.value for _, node in read]

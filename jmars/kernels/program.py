@@ -244,8 +244,7 @@ class Program:
     members: tuple[int, ...] = ()  # fused operand of each step; empty without fusion
     node_members: tuple[tuple[int, ...], ...] = ()  # for each step that merges several operands: operand of each node
     fused: int = 1  # number of fused operands; some may have no step left
-    jit: bool = False  # runs as machine code where an executor can compile it
-    fast: bool = False  # whether machine code may be off from NumPy's values by the last bits
+    backend: str = "numpy"  # of expressions that it can take: "numpy", "numexpr", "llvm" or "llvm-fast" (other bits)
 
     @property
     def takes_args(self) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 
 from jmars.kernels.blocks import BLOCK_SIZE, scratch, watched
 from jmars.kernels.float_errors import note_member
-from jmars.kernels.numpy_backend import block_body, cheaper_in_numexpr, numexpr_function, numexpr_text
+from jmars.kernels.numpy_backend import block_body, numexpr_function, runs_in_numexpr
 from jmars.kernels.program import Call, ChunkType, Elementwise, Fill, Reduce, Step
 
 Array = np.ndarray[Any, Any]
@@ -133,7 +133,7 @@ def row_chain(
     members
         The fused operand of each of these steps.
     numexpr
-        Whether numexpr computes expressions where it is faster.
+        Whether numexpr computes the expressions that it can.
     """
     n = len(types) - len(steps)
     made = {n + k for k in numbers}
@@ -160,7 +160,7 @@ def _computes(step: Step, numexpr: bool) -> Callable[..., None]:
     assert isinstance(step, Elementwise)
     compute: Callable[..., None]
     dtypes: Sequence[np.dtype[Any]] = ()
-    if numexpr and numexpr_text(step.expression) is not None and cheaper_in_numexpr(step.expression):
+    if numexpr and runs_in_numexpr(step.expression):
         compute = watched(numexpr_function(step.expression), step)
     else:
         body = block_body(step.expression, step.twin)

@@ -1,7 +1,7 @@
 """`compile_graph`: compiles a tensor graph to the chunk graph that runs, by passes that are plain functions.
 
 merge equal tensors -> push down rechunks and slices -> join writes -> fuse tensors -> tile -> prune -> fuse operands ->
-rematerialise -> mark for machine code -> rank. The result keeps the graph without pruning and fusion too, for the live
+rematerialise -> choose back ends -> rank. The result keeps the graph without pruning and fusion too, for the live
 view and for errors. The small passes are here:
 
 - Operands with equal tokens and equal inputs give equal values: `(x + 1) * (x + 1)` adds once. The pass works on
@@ -42,13 +42,15 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.errors import GraphError
+from jmars.errors import GraphError, SettingError
 from jmars.graph import Dag, ancestors, gather_rows, levels
 from jmars.kernels.expression import Node
 from jmars.kernels.float_errors import FloatError, expression_of
 from jmars.kernels.fusing import joined_expression
 from jmars.kernels.native_pipeline import marked
+from jmars.kernels.numpy_backend import numexpr_there
 from jmars.kernels.program import Program
+from jmars.kernels.routines import llvm_there
 from jmars.optimize.fuse_groups import FusedGraph, is_result, rebuilt
 from jmars.optimize.parts import push_down_parts
 from jmars.optimize.regions import FusionLimits, fuse_chains, fuse_colors, fuse_regions
@@ -408,8 +410,11 @@ def compile_graph(
     ------
     TooManyOperandsError
         If tiling makes more than `most` operands.
+    SettingError
+        If a switch has a value that it cannot have, contradicts another, or needs a library that is not installed.
     """
     switch = TASK_DEFAULTS | checked({name: value for name, value in config.items() if name in TASK_DEFAULTS})
+    _refuse_kernels(switch["kernels"], switch["jit"])
     go_on = check or _always
     limits = FusionLimits(room=room)
     if switch["optimize_tileable_graph"]:
@@ -447,11 +452,24 @@ def compile_graph(
             copied = group, redrawn
             after, group = redrawn.graph, np.append(redrawn.first, np.int32(-1))[group]
     counts = np.bincount(after.program[after.program >= 0], minlength=len(after.programs)).tolist()
-    after = replace(after, programs=marked(after.programs, counts, switch["jit"], workers, room))
+    after = replace(after, programs=marked(after.programs, counts, switch["kernels"], switch["jit"], workers, room))
     go_on()
     dag = Dag.from_inputs(after.input_ptr, after.input_idx)
     order = switch["order"] if switch["order"] in ORDERS else "mars"  # other orders: plan/choice.py
     return Compiled(tiled, after, dag, group, ranks(dag, after.nbytes, order), unfused, fused, copied)
+
+
+def _refuse_kernels(kernels: str, jit: str) -> None:
+    """Raise SettingError where the switches `kernels` and `jit` contradict each other, or the library is missing."""
+    clash = {"numpy": ("on", "fast"), "numexpr": ("on", "fast"), "jit": ("off",)}
+    if jit in clash.get(kernels, ()):
+        raise SettingError(f"kernels={kernels!r} and jit={jit!r} contradict each other; leave out one of the two")
+    is_there = {"numexpr": numexpr_there, "jit": llvm_there}
+    if kernels in is_there and not is_there[kernels]():
+        raise SettingError(
+            f"kernels={kernels!r} needs a library that is not installed where jobs are planned; "
+            f"pip install jmars[{kernels}], there and on all workers"
+        )
 
 
 def _fused(graph: ChunkGraph, mode: str, limits: FusionLimits, workers: int, apart: Apart) -> FusedGraph:

@@ -99,8 +99,8 @@ def signature(program: Program) -> Signature:
         digest.update(f"{one.dtype}{len(one.shape)};".encode())
     for step in program.steps:
         digest.update(_step_text(step).encode())
-    if program.jit:
-        digest.update(b"jit fast" if program.fast else b"jit")
+    if program.backend != "numpy":
+        digest.update(program.backend.encode())
     size = sum(one.nbytes for one in program.inputs) + sum(step.output.nbytes for step in program.steps)
     return Signature(f"{family} {digest.hexdigest()}", family, _products(program) or size)
 
@@ -198,7 +198,7 @@ def _ns(step: Step, program: Program, size: int) -> float:
     elements = step.output.size
     if isinstance(step, Elementwise):
         nodes = [node for node in step.expression.nodes if node.op != CONSTANT]
-        if program.jit and (program.fast or is_exact(step.expression)):
+        if program.backend == "llvm-fast" or (program.backend == "llvm" and is_exact(step.expression)):
             return elements * math.fsum(_FORMULA if facts(node.op).ns > _CHEAP else _NATIVE for node in nodes)
         return elements * math.fsum(facts(node.op).ns if node.ufunc is None else _SPECIAL for node in nodes)
     if isinstance(step, Generate):

@@ -147,7 +147,7 @@ def test_sums_with_angles_beyond_the_farthest_are_numpys_there():
 def test_auto_asks_the_program_and_nothing_is_left_running():
     one = program([(123_456,)] * 2, (123_456,), length())
     assert compile_program(one).backend == "numpy-blocked"
-    marked = Program(one.name, one.inputs, one.output, one.steps, jit=True)
+    marked = Program(one.name, one.inputs, one.output, one.steps, backend="llvm")
     assert marked != one
     assert compile_program(marked).backend == "llvm"
     settled()

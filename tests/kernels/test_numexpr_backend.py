@@ -7,7 +7,7 @@ import pytest
 
 from jmars.kernels import compile_program, numpy_backend
 from jmars.kernels.expression import Expression, Node, constant
-from jmars.kernels.numpy_backend import MAX_OPS, cheaper_in_numexpr, numexpr_text
+from jmars.kernels.numpy_backend import MAX_OPS, numexpr_text
 from tests.kernels.test_compile import chain
 
 
@@ -50,12 +50,6 @@ def test_a_constant_is_typed_and_its_name_is_ours():
     f4 = np.dtype("f4")
     expression = Expression((f4,), (constant(2.5, f4), Node("multiply", (0, 1), f4)))
     assert numexpr_text(expression) == "(x0 * c0)"
-
-
-def test_numpy_is_chosen_where_it_costs_less():
-    assert not cheaper_in_numexpr(chain(10).steps[0].expression)
-    f8 = np.dtype("f8")
-    assert not cheaper_in_numexpr(Expression((f8,), (Node("exp", (0,), f8),)))
 
 
 def test_without_numexpr_the_same_program_runs_in_numpy(monkeypatch):

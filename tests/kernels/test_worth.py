@@ -1,4 +1,4 @@
-"""Machine code is for runs that save more than compiling costs, where memory is ample, or for all that are told so."""
+"""Machine code and numexpr are for runs that save more than compiling or importing costs, or where told so."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def llvm(monkeypatch):
 
 
 def which(*programs: Program, counts: list[int], mode: str = "auto", room: int | None = None) -> list[bool]:
-    found = marked(programs, counts, mode, 2, room)
+    found = marked(programs, counts, "auto", mode, 2, room)
     assert [(one.name, one.steps) for one in found] == [(one.name, one.steps) for one in programs]
-    return [one.jit for one in found]
+    return [one.backend.startswith("llvm") for one in found]
 
 
 def test_what_saves_more_than_compiling_costs():
@@ -63,3 +63,31 @@ def test_not_where_memory_is_scarce_or_llvm_is_missing(monkeypatch):
     monkeypatch.setattr(native_pipeline, "llvm_there", lambda: False)
     assert which(root, counts=[1000]) == [False]
     assert which(root, counts=[1000], mode="on") == [False]
+
+
+def wheres(n: int, size: int, dtype: np.dtype = F8, more: int = 0) -> Program:
+    """Where in where, then additions."""
+    nodes = [Node("where", (0, 1, 2), dtype)] + [Node("where", (0, 2 + k, 1), dtype) for k in range(1, n)]
+    nodes += [Node("add", (2 + n + k, 1), dtype) for k in range(more)]
+    chunk, condition = ChunkType((size,), dtype), ChunkType((size,), np.dtype("?"))
+    step = Elementwise(Expression((np.dtype("?"), dtype, dtype), tuple(nodes)), (0, 1, 2), chunk)
+    return single("where", (condition, chunk, chunk), step)
+
+
+def names(*programs: Program, counts: list[int], kernels: str = "auto", jit: str = "off") -> list[str]:
+    return [one.backend for one in marked(programs, counts, kernels, jit, 2, None)]
+
+
+def test_auto_takes_numexpr_where_the_table_says_that_it_wins():
+    root, chain, mixed = unary("sqrt", 10**6), wheres(3, 10**6), wheres(1, 10**6, more=4)
+    assert names(root, chain, mixed, counts=[1000] * 3) == ["numpy", "numexpr", "numpy"]
+    assert names(chain, counts=[10]) == ["numpy"]  # saves 7 ms; to import numexpr takes two executors 30
+    assert names(wheres(3, 10**4), counts=[10**6]) == ["numpy"]  # a single block
+    assert names(wheres(3, 10**6, C16), counts=[1000]) == ["numpy"]
+
+
+def test_kernels_names_the_back_end_of_all_that_it_can_compute():
+    root, sine, chain = unary("sqrt", 10), unary("sin", 10), wheres(3, 10**6)
+    assert names(root, sine, chain, counts=[1, 1, 1], kernels="numexpr") == ["numexpr", "numpy", "numexpr"]
+    assert names(chain, unary("sqrt", 10**6), counts=[1000, 10**6], kernels="numpy") == ["numpy", "numpy"]
+    assert names(unary("sqrt", 10**6), chain, counts=[1, 1000], kernels="jit", jit="auto") == ["llvm", "llvm"]

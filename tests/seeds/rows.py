@@ -28,7 +28,7 @@ ROWS = {
     "S0.4": Row("fusion makes the graph smaller"),
     "S0.5": Row("single chains become one operand; the documented example", "the default `fuse: region` joins more"),
     "S0.6": Row("a requested result within a chain is kept"),
-    "S0.7": Row("fused operands run in numexpr", "NumPy in blocks or machine code is faster: decisions 0007 and 0031"),
+    "S0.7": Row("fused operands run in numexpr, as the switch `kernels` says"),
     "S0.8": Row("the same by CuPy on a GPU"),
     "S0.9": Row("fusion by colours, as newer Mars", "the two numbers of colours are constants, not settings"),
     "S0.10": Row("what differs in GPU flag, worker or hint, results and sizes that others wait for are not fused"),
