@@ -4,8 +4,9 @@
 operand that computes a part, and the parts of inputs to read; sources read or generate the part. Operands without a
 rule are computed whole, and a selection of them stays: functions of the user see whole chunks. Parts for several
 readers are joined where the joined part has no more elements than the parts together; at most `PARTS` parts of a tensor
-are computed apart.
-Source: docs/decisions/0067-read-what-is-needed.md; predicate pushdown (Ullman 1988).
+are computed apart. Parts of uniform random arrays are drawn apart, in the chunks that a rechunk wants, where that costs
+less than storing what holds them all, by the rule of rematerialise.py.
+Source: docs/decisions/0067-read-what-is-needed.md, 0035-drawn-again.md; predicate pushdown (Ullman 1988).
 """
 
 from __future__ import annotations
@@ -18,16 +19,20 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from jmars.optimize.rematerialise import HELD, STORED, doubles_seconds
+from jmars.optimize.slices import is_box
 from jmars.tensor.operand import Operand, SourceLine, Splits, TensorMeta
 from jmars.tensor.ops.chunks import Rechunk
 from jmars.tensor.ops.formula import ElementwiseOperand
 from jmars.tensor.ops.indexing import Slice, Take
+from jmars.tensor.ops.random_draws import Doubles
 from jmars.tensor.ops.reduction import Reduction, is_exact
 from jmars.tensor.ops.shape import Reshape
 from jmars.tensor.parts import (
     Axis,
     Part,
     PartOf,
+    around,
     counts,
     holds,
     is_whole,
@@ -46,10 +51,11 @@ Line: TypeAlias = SourceLine | None
 
 
 class Wish(NamedTuple):
-    """A part that a reader asks for, and the line of the selection behind it."""
+    """A part that a reader asks for, the line of the selection behind it, and the chunks that a rechunk wants."""
 
     part: Part
     line: Line
+    chunks: Splits | None = None  # None: those of the tensor, with the kept positions
 
 
 class PlannedPart(NamedTuple):
@@ -58,35 +64,45 @@ class PlannedPart(NamedTuple):
     part: Part
     how: PartOf
     line: Line
+    chunks: Splits | None = None
 
 
 def push_down_parts(graph: TensorGraph) -> TensorGraph:
     """Computes parts where parts are needed; `graph` itself where there are none, or if operands are annotated."""
     if not any(
-        isinstance(op, Slice | Take) and _has_rule(graph.operands[i])
+        isinstance(op, Slice | Take)
+        and _has_rule(graph.operands[i])
+        or isinstance(op, Rechunk)
+        and isinstance(graph.operands[i], Doubles)
         for op, read in zip(graph.operands, graph.inputs, strict=True)
         for i in read
     ):
         return graph
     if any(op.annotation is not None for op in graph.operands):
         return graph
-    plans = _planned(graph)
-    if all(isinstance(graph.operands[k], Slice | Take) for k in plans):
+    drawn = _drawn(graph)
+    plans = _planned(graph, drawn)
+    if all(_selects(graph.operands[k], drawn[k]) for k in plans):
         return graph
     return _Rebuilt(graph, plans).made
+
+
+def _selects(operand: Operand, drawn: bool) -> bool:
+    """Whether an operand is a selection, or a rechunk of random numbers."""
+    return isinstance(operand, Slice | Take) or drawn and isinstance(operand, Rechunk)
 
 
 def _has_rule(operand: Operand) -> bool:
     return type(operand).part is not Operand.part
 
 
-def _planned(graph: TensorGraph) -> dict[int, list[PlannedPart]]:
+def _planned(graph: TensorGraph, drawn: list[bool]) -> dict[int, list[PlannedPart]]:
     """The parts of tensors to compute; other tensors are computed whole, or not needed."""
-    metas, plain = graph.metas, [_is_plain(meta) for meta in graph.metas]
+    metas, plain, results = graph.metas, [_is_plain(meta) for meta in graph.metas], set(graph.results)
     full = [False] * len(metas)
     asked: dict[int, list[Wish]] = {}
     plans: dict[int, list[PlannedPart]] = {}
-    for k in graph.results:
+    for k in results:
         full[k] = True
     for k in range(len(metas) - 1, -1, -1):
         operand, read = graph.operands[k], graph.inputs[k]
@@ -94,10 +110,14 @@ def _planned(graph: TensorGraph) -> dict[int, list[PlannedPart]]:
         if not full[k] and not wishes:
             continue
         found: list[PlannedPart] | None = None
-        selects = isinstance(operand, Slice | Take)
-        if (selects or not full[k]) and _has_rule(operand) and plain[k] and all(plain[i] for i in read):
-            wishes = [Wish(whole(metas[k]), None)] if full[k] else wishes
-            found = _plans_of(operand, wishes, [metas[i] for i in read], metas[k])
+        selects = _selects(operand, drawn[k])
+        if _has_rule(operand) and plain[k] and all(plain[i] for i in read):
+            if isinstance(operand, Doubles):
+                found = _drawings(operand, wishes, metas[k], full[k]) if wishes and k not in results else None
+            elif selects or not full[k]:
+                if full[k]:
+                    wishes = [Wish(whole(metas[k]), None), *(one for one in wishes if one.chunks)]
+                found = _plans_of(operand, wishes, [metas[i] for i in read], metas[k], drawn[k])
         if found is None:
             full[k] = True
             for i in read:
@@ -107,11 +127,64 @@ def _planned(graph: TensorGraph) -> dict[int, list[PlannedPart]]:
         for plan in found:
             for number, part in plan.how.reads:
                 i = read[number]
-                if is_whole(part, metas[i]):
+                chunks = _wanted_chunks(operand, plan, metas[k]) if drawn[i] else None
+                if is_whole(part, metas[i]) and chunks in (None, metas[i].chunks):
                     full[i] = True
                 else:
-                    asked.setdefault(i, []).append(Wish(part, plan.line or (operand.line if selects else None)))
+                    line = plan.line or (operand.line if selects else None)
+                    asked.setdefault(i, []).append(Wish(part, line, chunks))
     return plans
+
+
+def _drawn(graph: TensorGraph) -> list[bool]:
+    """Whether each tensor is an array of uniform random numbers, or made of one by boxes and rechunks."""
+    found: list[bool] = []
+    for operand, read in zip(graph.operands, graph.inputs, strict=True):
+        cuts = isinstance(operand, Rechunk) or is_box(operand)
+        found.append(isinstance(operand, Doubles) or cuts and found[read[0]])
+    return found
+
+
+def _wanted_chunks(operand: Operand, plan: PlannedPart, meta: TensorMeta) -> Splits | None:
+    """The chunks that a slice or rechunk of a random array wants it in."""
+    if isinstance(operand, Rechunk):
+        return plan.chunks or splits_of(plan.part, meta)
+    return plan.chunks if plan.how.operand is None else None
+
+
+def _drawings(operand: Doubles, wishes: Sequence[Wish], meta: TensorMeta, full: bool) -> list[PlannedPart] | None:
+    """Plans of parts of a random array: what costs least of each drawn alone, and a stored box around all of them;
+    None: the whole is stored, or needed anyway.
+    """
+
+    def seconds(part: Part, chunks: Splits) -> float:
+        return doubles_seconds(tuple(map(len, part)), chunks, meta.shape)
+
+    def kept(part: Part) -> float:
+        held = 8 * (STORED * size(part) + HELD * sum(size(one) for one, _ in apart))
+        return held if full and is_whole(part, meta) else held + seconds(part, splits_of(part, meta))
+
+    apart = {}
+    for part, line, chunks in reversed(wishes):
+        box = around(part)
+        apart[box, chunks or splits_of(box, meta)] = line
+    box = tuple(itertools.starmap(_spanned, zip(*(one for one, _ in apart), strict=True)))
+    cost, best = min((kept(one), number) for number, one in enumerate((whole(meta), box)))
+    if cost < sum(itertools.starmap(seconds, apart)):
+        if best == 0 or full or size(box) > WORTH * math.prod(meta.shape):
+            return None
+        apart = {(box, splits_of(box, meta)): wishes[0].line}
+    plans = [PlannedPart(whole(meta), PartOf(operand, []), None)] if full else []
+    for (box, chunks), line in apart.items():
+        how = operand.part(box, [], meta)
+        assert how is not None
+        plans.append(PlannedPart(box, how, line, chunks))
+    return plans
+
+
+def _spanned(*axes: range) -> range:
+    """The range around the positions of several parts."""
+    return range(min(axis.start for axis in axes), max(axis.stop for axis in axes))
 
 
 def _is_plain(meta: TensorMeta) -> bool:
@@ -120,16 +193,16 @@ def _is_plain(meta: TensorMeta) -> bool:
 
 
 def _plans_of(
-    operand: Operand, wishes: Sequence[Wish], inputs: Sequence[TensorMeta], output: TensorMeta
+    operand: Operand, wishes: Sequence[Wish], inputs: Sequence[TensorMeta], output: TensorMeta, cuts: bool = False
 ) -> list[PlannedPart] | None:
-    """Plans of the parts for the readers; None: the whole is computed."""
+    """Plans of the parts for the readers; None: the whole is computed. `cuts`: in the chunks that they want."""
     found: list[PlannedPart] = []
     for wish in wishes:
-        plan = _fitted(operand, wish, inputs, output)
+        plan = _fitted(operand, wish if cuts else wish._replace(chunks=None), inputs, output)
         if plan is None:
             return None
         found.append(plan)
-    if len(found) > 1:
+    if len(found) > 1 and not cuts:
         joint = _merged([Wish(plan.part, plan.line) for plan in found])
         if len(joint) < len(found):
             return _plans_of(operand, joint, inputs, output)
@@ -138,19 +211,20 @@ def _plans_of(
 
 def _fitted(operand: Operand, wish: Wish, inputs: Sequence[TensorMeta], output: TensorMeta) -> PlannedPart | None:
     """The plan of a part, or of a larger part that the operand has a rule for; None: the whole is computed."""
-    part, line = wish
+    part, line, chunks = wish
     most = WORTH * math.prod(output.shape)
-    for number in range(2):
+    for number in range(2 if chunks is None else 0):
         part = operand.hull(part, inputs, output) if number else part
         if size(part) > most:
             break
         how = operand.part(part, inputs, output)
         if how is not None:
             return PlannedPart(part, how, line)
-    if not isinstance(operand, Slice | Take):
+    if not _selects(operand, True):
         return None
-    part = whole(output)
-    return PlannedPart(part, operand.part(part, inputs, output), line)
+    part = whole(output) if chunks is None else part
+    how = operand.part(part, inputs, output)
+    return how and PlannedPart(part, how, line, chunks)
 
 
 def _merged(wishes: Sequence[Wish]) -> list[Wish]:
@@ -195,7 +269,7 @@ class _Rebuilt:
             self._rows[k] = []
             for number, plan in enumerate(own):
                 part = None if is_whole(plan.part, meta) else plan.part
-                own_meta = meta if part is None else meta.renamed(f"{meta.key}/{number}")
+                own_meta = meta if part is None and not number else meta.renamed(f"{meta.key}/{number}")
                 self._rows[k].append((part, self._computed(operand, plan, read, graph, own_meta)))
         keys = {graph.metas[k].key for k in graph.results}
         for k in graph.results:
@@ -220,27 +294,29 @@ class _Rebuilt:
         return needed
 
     def _stays(self, plans: Sequence[PlannedPart], read: Sequence[int], meta: TensorMeta) -> bool:
-        """Whether a selection is needed whole, of a tensor that is computed whole."""
-        return is_whole(plans[0].part, meta) and all(self._rows[i][0][0] is None for i in read)
+        """Whether a selection is needed whole, of a tensor that is computed whole, and nowhere else in part."""
+        alone = len(plans) == 1 and plans[0].chunks is None and is_whole(plans[0].part, meta)
+        return alone and all(len(self._rows[i]) == 1 and self._rows[i][0][0] is None for i in read)
 
     def _computed(
         self, operand: Operand, plan: PlannedPart, read: Sequence[int], graph: TensorGraph, meta: TensorMeta
     ) -> int:
         """Adds the operand of a part of a tensor with the metadata `meta`; returns its number."""
-        line, made, chunks = plan.line or operand.line, plan.how.operand, splits_of(plan.part, meta)
+        line, made, chunks = plan.line or operand.line, plan.how.operand, plan.chunks or splits_of(plan.part, meta)
         if isinstance(made, Slice):
             ((_, part),) = plan.how.reads
             row, places = self._found(read[0], graph.metas[read[0]], part)
             if all(isinstance(one, range) for one in places):  # two slices in one
                 made = replace(made, index=_composed(made.index, places, self.made.metas[row].shape), line=line)
                 return self._add(made, (row,), TensorMeta(meta.key, tuple(map(sum, chunks)), meta.dtype, chunks))
-        own = [self._part(read[at], graph.metas[read[at]], part, line) for at, part in plan.how.reads]
+        cut = chunks if made is None or isinstance(made, Rechunk) else None  # the chunks that its input may have
+        own = [self._part(read[at], graph.metas[read[at]], part, line, cut) for at, part in plan.how.reads]
         rows = self._apart(operand, [graph.operands[read[at]] for at, _ in plan.how.reads], own)
-        if made is None and self.made.metas[rows[0]].chunks == chunks:
+        if cut is not None and self.made.metas[rows[0]].chunks == cut:
             return rows[0]
-        if made is None:
+        if made is None or isinstance(made, Rechunk):
             made = Rechunk(chunks, line=operand.line)
-        elif not rows:
+        elif not rows and plan.line is not None:
             made = replace(made, line=line)  # a source has the line of the selection
         return self._add(made, rows, TensorMeta(meta.key, tuple(map(sum, chunks)), meta.dtype, chunks))
 
@@ -272,17 +348,22 @@ class _Rebuilt:
         assert have is None, meta.key
         return row
 
-    def _part(self, k: int, meta: TensorMeta, part: Part, line: Line) -> int:
+    def _part(self, k: int, meta: TensorMeta, part: Part, line: Line, chunks: Splits | None) -> int:
         """The number of a part of a tensor, cut from a larger part where needed."""
-        row, places = self._found(k, meta, part)
+        row, places = self._found(k, meta, part, chunks)
         for axis, wanted in _one_by_one(places, self.made.metas[row].shape):
             row = self._selected(row, wanted, axis, line)
         return row
 
-    def _found(self, k: int, meta: TensorMeta, part: Part) -> tuple[int, Part]:
-        """The number of the smallest computed part of a tensor that holds a part, and the places in it."""
+    def _found(self, k: int, meta: TensorMeta, part: Part, chunks: Splits | None = None) -> tuple[int, Part]:
+        """The number of the computed part of a tensor that holds a part, and the places in it: that with the wanted
+        chunks, else the smallest.
+        """
         fitting = [(have, row) for have, row in self._rows[k] if have is None or all(map(holds, have, part))]
-        have, row = min(fitting, key=lambda one: math.inf if one[0] is None else size(one[0]))
+        wanted = chunks or splits_of(part, meta)
+        others = [self.made.metas[row].chunks != wanted for _, row in fitting]
+        sizes = [math.inf if have is None else size(have) for have, _ in fitting]
+        have, row = fitting[min(range(len(fitting)), key=lambda one: (others[one], sizes[one]))]
         kept = whole(meta) if have is None else have
         return row, tuple(places_of(wanted, own) for wanted, own in zip(part, kept, strict=True))
 

@@ -1,8 +1,8 @@
 """`compile_graph`: compiles a tensor graph to the chunk graph that runs, by passes that are plain functions.
 
-merge equal tensors -> push down rechunks and slices -> join writes -> fuse tensors -> tile -> prune -> fuse operands ->
-rematerialise -> choose back ends -> rank. The result keeps the graph without pruning and fusion too, for the live
-view and for errors. The small passes are here:
+merge equal tensors -> push down rechunks -> parts -> cut slices -> join writes -> fuse tensors -> tile -> prune ->
+fuse operands -> rematerialise -> choose back ends -> rank. The result keeps the graph without pruning and
+fusion too, for the live view and for errors. The small passes are here:
 
 - Operands with equal tokens and equal inputs give equal values: `(x + 1) * (x + 1)` adds once. The pass works on
   tensors, so its cost does not grow with the number of chunks.
@@ -55,7 +55,7 @@ from jmars.optimize.fuse_groups import FusedGraph, is_result, rebuilt
 from jmars.optimize.parts import push_down_parts
 from jmars.optimize.regions import FusionLimits, fuse_chains, fuse_colors, fuse_regions
 from jmars.optimize.rematerialise import Rematerialised, rematerialise
-from jmars.optimize.slices import cut_slices, push_down_rechunks, push_down_slices
+from jmars.optimize.slices import cut_slices, push_down_rechunks
 from jmars.switches import TASK_DEFAULTS, checked
 from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, GraphLayer
 from jmars.tensor.operand import Annotation, Operand, TensorMeta
@@ -423,8 +423,6 @@ def compile_graph(
         graph = push_down_rechunks(graph)
     if switch["parts"]:
         graph = push_down_parts(graph)
-    if switch["fuse_enabled"] and switch["redraw"]:
-        graph = push_down_slices(graph)
     if switch["fuse_enabled"] and switch["fuse_tileable"]:
         graph = cut_slices(graph)
     if switch["fuse_enabled"] and switch["fuse_tileable"]:

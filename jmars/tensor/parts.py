@@ -213,6 +213,22 @@ def along(part: Part, axes: Sequence[int], meta: TensorMeta) -> Part:
     return tuple(range(n) if i in axes else axis for i, (axis, n) in enumerate(zip(part, meta.shape, strict=True)))
 
 
+def is_box(part: Part) -> bool:
+    """Whether the kept positions of each axis are contiguous."""
+    return all(isinstance(axis, range) and axis.step == 1 for axis in part)
+
+
+def around(part: Part) -> tuple[range, ...]:
+    """The box around a part.
+
+    Examples
+    --------
+    >>> around((range(2, 9, 3), np.array([1, 2, 6])))
+    (range(2, 9), range(1, 7))
+    """
+    return tuple(range(int(axis[0]), int(axis[-1]) + 1) for axis in part)
+
+
 def size(part: Part) -> int:
     """Number of elements."""
     return math.prod(map(len, part))

@@ -21,9 +21,9 @@ from tests.tensor import engine
 WHOLE = {
     "MaskPositions", "RowAssignment", "SelectedPartition", "WriteInOrder",
     "BlockedCholesky", "Blockwise", "ChunkEdges", "ChunkSamples", "Cond", "CopyLines", "CutSlice",
-    "Deferred", "Delete", "Doubles", "Draws", "Dynamic", "FromArray", "FromSpawned",
+    "Deferred", "Delete", "Dynamic", "FromArray", "FromSpawned",
     "FunctionOutput", "HaloExchange", "Insert", "JoinLines", "Literal", "MaskAssignment", "MaskSelection",
-    "MergeParts", "OnChunks", "OrderValues", "Permutation", "Placeholder", "RandomSlice", "Range", "RangeCounts",
+    "MergeParts", "OnChunks", "OrderValues", "Permutation", "Placeholder", "RangeCounts",
     "RangeQuantiles", "Repeat", "SampleSort", "SaveNpy", "ScatterByTensor",
     "SelectedQuantiles", "SetPositions", "SetSlice", "SetSlices", "ShuffleJoin", "ShuffleSplit", "SlidingWindows",
     "Spawn", "Stored", "TakeByTensor", "TakeFew", "TensorParameterDraws", "ToBlocks", "UniqueElements", "UniqueField",
@@ -92,6 +92,12 @@ CASES = {
     "MapBlocks": lambda x, y, k: mt.sort(x, axis=k % 3) if k % 2 else mt.median(x, axis=(0, k % 2 + 1)),
     "Contraction": lambda x, y, k: mt.einsum(["ijk,ljk->il", "ijk,ijk->kji", "ijk,ijl->ikl"][k % 3], x, y),
     "Rechunk": lambda x, y, k: x.rechunk(tuple(1 + (k + i) % n for i, n in enumerate(x.shape))),
+    "Doubles": lambda x, y, k: mt.random.default_rng(k).random(x.shape, chunks=x.chunks) + y,
+    "Draws": lambda x, y, k: [
+        lambda: mt.random.default_rng(k).normal(size=x.shape, chunks=x.chunks),
+        lambda: mt.random.default_rng(k).dirichlet((1, 2, 3), x.shape[:2]),
+    ][k % 2](),
+    "Range": lambda x, y, k: mt.arange(k, k + 2.0 * x.size, 2, chunk_size=2) if k % 2 else mt.linspace(0, k, x.size),
 }
 
 
@@ -99,6 +105,13 @@ CASES = {
 @given(data=st.data())
 @settings(deadline=None, max_examples=25)
 def test_a_part_has_the_elements_of_the_whole(name, data):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("jmars.tensor.ops.random_streams.CELL_ELEMENTS", 4)
+        patch.setattr("jmars.tensor.ops.random_streams.CELL", 8)
+        compare_a_part(name, data)
+
+
+def compare_a_part(name, data):
     shape = tuple(data.draw(st.integers(1, 6)) for _ in range(3))
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     x, y = (mt.asarray(rng.standard_normal(shape), chunks=cuts(data.draw, shape)) for _ in range(2))
@@ -120,7 +133,7 @@ def test_a_part_has_the_elements_of_the_whole(name, data):
     for number, part in how.reads:
         values = one_by_one.fetch(node.op.inputs[number])[np.ix_(*map(positions, part))]
         parts.append(mt.asarray(values, chunks=splits_of(part, inputs[number])).data)
-    found = parts[0]
+    found = parts[0] if parts else None
     if how.operand is not None:
         chunks = splits_of(kept, node.meta)
         found = new_data(how.operand.linked(tuple(parts)), tuple(map(sum, chunks)), node.dtype, chunks)
@@ -140,16 +153,18 @@ def values(tensors, monkeypatch, parts):
 
 def source(rng, shape):
     data, cut = rng.standard_normal(shape), tuple(int(rng.integers(1, n + 1)) for n in shape)
-    kind = rng.integers(4)
+    kind = rng.integers(6)
     if kind == 0:
         return read_by(data, cut, takes=str(rng.choice(["boxes", "steps", "chunks"])))
     if kind == 1:
         return mt.asarray(data, chunks=cut)
-    return (
-        mt.random.default_rng(int(rng.integers(99))).random(shape, chunks=cut)
-        if kind == 2
-        else mt.full(shape, 1.5, chunks=cut)
-    )
+    draws = mt.random.default_rng(int(rng.integers(99)))
+    return [
+        lambda: draws.random(shape, chunks=cut),
+        lambda: draws.normal(size=shape, chunks=cut),
+        lambda: mt.full(shape, 1.5, chunks=cut),
+        lambda: mt.arange(float(data.size), chunk_size=cut[0]).reshape(shape),
+    ][kind - 2]()
 
 
 def index(rng, shape):
@@ -298,6 +313,15 @@ def test_a_part_has_the_line_of_the_selection():
     layers = compile_graph(TensorGraph.of([part.data]), {}).before.layers
     assert [layer.name for layer in layers] == ["read[...]", "add"]
     assert layers[0].line == part.data.op.line
+
+
+@pytest.mark.parametrize("draw", ["random", "normal"])
+def test_what_is_needed_is_drawn(draw):
+    x = getattr(mt.random.default_rng(1), draw)(size=(10**6, 10**4), chunks=(1000, 1000))
+    graph = compile_graph(TensorGraph.of([(x * 2).T[:10, 5:7].data]), {}).tiled
+    assert graph.n == 3 and max(graph.nbytes) == 160
+    t = mt.arange(10**9, chunk_size=1000)[500::1000][:3]
+    assert compile_graph(TensorGraph.of([t.data]), {}).tiled.n == 6  # elements of three chunks, and what lies between
 
 
 def test_graphs_without_narrow_selections_stay_as_they_are():

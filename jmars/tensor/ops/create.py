@@ -11,7 +11,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -32,6 +32,7 @@ from jmars.tensor.ops.map_blocks import map_blocks
 from jmars.tensor.ops.reduction import all_
 from jmars.tensor.ops.shape import broadcast_to, concatenate, expand_dims, moveaxis, ravel, stack
 from jmars.tensor.ops.ufuncs import astype, ufunc, where
+from jmars.tensor.parts import Part, PartOf, around, is_box, splits_of
 from jmars.tensor.protocols import FUNCTIONS, call, offers
 from jmars.tensor.splits import ChunkSize, decide_splits, fitted_splits
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -301,25 +302,35 @@ class Range(Operand):
     open: Callable[[tuple[Any, ...], Any, ChunkType], Fill]
     params: tuple[Any, ...]
     splits: Splits
+    begin: int | None = None  # of a part; None: the whole
     name: ClassVar[str] = "range"
 
     @property
     def label(self) -> str:
-        """The function that the user called."""
-        return self.function
+        """The function that the user called, with a mark for a part."""
+        return self.function if self.begin is None else f"{self.function}[...]"
 
     def token(self) -> Hashable:
-        """Identifies the operand by function, parameters and splits."""
-        return (self.function, repr(self.params), self.splits)
+        """Identifies the operand by function, parameters, splits and begin."""
+        return (self.function, repr(self.params), self.splits, self.begin)
+
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
+        """Generates neighbouring elements."""
+        made = replace(self, splits=splits_of(kept, output), begin=kept[0][0])
+        return PartOf(made, []) if is_box(kept) else None
+
+    def hull(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> Part:
+        """The elements from the first to the last."""
+        return around(kept)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per chunk, with its offset as the argument."""
         shapes, which = shape_classes(output.chunks)
         programs = [
-            single(self.function, (), Generate(self.open, self.params, ChunkType(shape, output.dtype), True))
+            single(self.label, (), Generate(self.open, self.params, ChunkType(shape, output.dtype), True))
             for shape in shapes
         ]
-        offsets = np.cumsum((0,) + output.chunks[0][:-1]).tolist()
+        offsets = np.cumsum((self.begin or 0,) + output.chunks[0][:-1]).tolist()
         return builder.add_many(programs, which, np.empty((which.size, 0), np.int64), list(zip(offsets)))
 
 

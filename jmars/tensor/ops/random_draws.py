@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.operand import Operand, Splits, TensorMeta
 from jmars.tensor.ops.chunks import corners
 from jmars.tensor.ops.random_streams import Box, Cells, Drawer, Stream, open_doubles, open_generator, sample
+from jmars.tensor.parts import Part, PartOf, along, around, is_box, splits_of
 
 __all__ = [
     "Doubles",
@@ -35,6 +36,13 @@ _CELL_DISTANCE = 0x9E3779B97F4A7C15F39CC0605CEDC835
 _BAND = 1 << 15  # elements that are drawn at a time, at least
 
 
+class PlaceOf(NamedTuple):
+    """The place of a box in the whole array."""
+
+    begin: tuple[int, ...]
+    shape: tuple[int, ...]  # of the whole array
+
+
 @dataclass(frozen=True, eq=False)
 class Doubles(Operand):
     """Draws doubles in [0, 1): element i in C order is number i of a PCG64 sequence, so values equal NumPy's."""
@@ -43,32 +51,33 @@ class Doubles(Operand):
     stream: Stream
     scale: tuple[float, float] | None  # (low, high - low)
     splits: Splits
+    place: PlaceOf | None = None  # of a part; None: the whole
     name: ClassVar[str] = "random"
     binds: ClassVar[str] = "stream"
 
     @property
     def label(self) -> str:
-        """The function that the user called."""
-        return self.function
+        """The function that the user called, with a mark for a part."""
+        return self.function if self.place is None else f"{self.function}[...]"
 
     def token(self) -> Hashable:
-        """Identifies the operand by stream, scale and splits."""
-        return ("doubles", self.stream, self.scale, self.splits)
+        """Identifies the operand by stream, scale, splits and place."""
+        return ("doubles", self.stream, self.scale, self.splits, self.place)
+
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
+        """Draws a box."""
+        place = PlaceOf(tuple(axis[0] for axis in kept), output.shape)
+        made = replace(self, splits=splits_of(kept, output), place=place)
+        return PartOf(made, []) if is_box(kept) else None
+
+    def hull(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> Part:
+        """The box around the positions."""
+        return around(kept)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per chunk, with the stream and its first index as the argument."""
-        return self.tile_part(builder, output, self.function, output.shape, (0,) * len(output.shape))
-
-    def tile_part(
-        self,
-        builder: ChunkGraphBuilder,
-        output: TensorMeta,
-        label: str,
-        whole: tuple[int, ...],
-        begin: tuple[int, ...],
-    ) -> NDArray[np.int64]:
-        """Tiles a box of a larger array of shape `whole` that begins at `begin`."""
-        return _add_draws(builder, output, label, open_doubles, (self.scale, whole), self.stream, begin=begin)
+        begin, whole = self.place or PlaceOf((), output.shape)
+        return _add_draws(builder, output, self.label, open_doubles, (self.scale, whole), self.stream, begin=begin)
 
 
 def _add_draws(
@@ -103,27 +112,42 @@ class Draws(Operand):
     arguments: tuple[Any, ...]
     vector: int  # axes of a single draw: 1 for distributions of vectors, else 0
     splits: Splits
+    place: PlaceOf | None = None  # of a part; None: the whole
     name: ClassVar[str] = "random"
     binds: ClassVar[str] = "stream"
 
     @property
     def label(self) -> str:
-        """The function that the user called."""
-        return self.function
+        """The function that the user called, with a mark for a part."""
+        return self.function if self.place is None else f"{self.function}[...]"
 
     def token(self) -> Hashable:
-        """Identifies the operand by stream, method, arguments and splits."""
-        return ("draws", self.stream, self.method, repr(self.arguments), self.splits)
+        """Identifies the operand by stream, method, arguments, splits and place."""
+        return ("draws", self.stream, self.method, repr(self.arguments), self.splits, self.place)
+
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
+        """Draws a box of whole vectors."""
+        place = PlaceOf(tuple(axis[0] for axis in kept), output.shape)
+        made = replace(self, splits=splits_of(kept, output), place=place)
+        return PartOf(made, []) if is_box(kept) and self._with_vectors(kept, output) == kept else None
+
+    def hull(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> Part:
+        """The box around the positions, of whole vectors."""
+        return self._with_vectors(around(kept), output)
+
+    def _with_vectors(self, kept: Part, output: TensorMeta) -> Part:
+        return along(kept, range(len(kept) - self.vector, len(kept)), output)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per chunk, with the stream and its first index as the argument."""
-        cells = Cells.of(output.shape, self.vector)
+        begin, whole = self.place or PlaceOf((), output.shape)
+        cells = Cells.of(whole, self.vector)
         params = (self.method, self.arguments, cells, self.vector)
         shapes = [shape for shape in shape_classes(output.chunks)[0] if shape]
         work = {shape: min(_rows_at_a_time(shape, cells)[0], shape[0]) * math.prod(shape[1:]) for shape in shapes}
         cell = min(math.prod(cells.sides), math.prod(cells.shape))
         work = {shape: (band + cell) * output.dtype.itemsize for shape, band in work.items()}
-        return _add_draws(builder, output, self.function, open_draws, params, self.stream, work)
+        return _add_draws(builder, output, self.label, open_draws, params, self.stream, work, begin)
 
 
 def cell_generators(stream: Stream, cells: Cells) -> Callable[[int], Drawer]:
