@@ -2,22 +2,30 @@
 
 xarray finds the manager by an entry point and hands over the arrays of a data set, which become tensors. With
 another manager installed (Dask), say `xarray.set_options(chunk_manager="jmars")` or give `chunked_array_type="jmars"`.
-Source: xarray `namedarray/parallelcompat.py`, `ChunkManagerEntrypoint`.
 
-Adapts xarray's internals to points of tensors, `d.sel(lat=points, lon=points)`.
+`adapt` changes xarray where it distinguishes Dask's arrays from all others. A function of ours stands in place of
+xarray's function of the same name and calls it for other arrays. A function that a version of xarray lacks is left out.
 
-xarray has an adapter for arrays of the array API standard, which knows no indices of several arrays; tensors know them,
-as NumPy does. Without such an adapter in xarray, this has no effect. Source: xarray `core/nputils.py`,
-`NumpyVIndexAdapter`.
+- Points, `d.sel(lat=points, lon=points)`: xarray's adapter for arrays of the array API standard knows no indices of
+  several arrays; tensors know them, as NumPy does. An index that is a tensor without axes takes an element away.
+- Groups: flox dispatches on Dask and Cubed, and takes tensors for arrays of NumPy: it would compute them at once.
+- Equality without values, for `merge` and `concat`: the same node is equal.
+- Weights are checked where they are computed, not when `weighted` is called.
+
+Source: xarray `namedarray/parallelcompat.py`, `core/indexing.py`, `core/nputils.py`, `core/utils.py`,
+`core/duck_array_ops.py`, `computation/weighted.py`.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from xarray.core import indexing, nputils
+from xarray.computation import weighted
+from xarray.core import duck_array_ops, indexing, nputils, utils
+from xarray.namedarray import pycompat
 from xarray.namedarray.parallelcompat import ChunkManagerEntrypoint
 
 import jmars.tensor as mt
@@ -30,26 +38,7 @@ from jmars.tensor.ops.npy import from_blocks
 from jmars.tensor.splits import chunk_bytes, common_splits, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-
-def teach_points() -> None:
-    """Let xarray index tensors by points."""
-    adapter = getattr(indexing, "ArrayApiIndexingAdapter", None)
-    places = getattr(nputils, "_advanced_indexer_subspaces", None)
-    before = getattr(adapter, "_vindex_get", None)
-    if before is None or places is None or getattr(before, "of_jmars", False):
-        return
-
-    def at_points(self: Any, indexer: Any) -> Any:
-        if not isinstance(self.array, Tensor):
-            return before(self, indexer)
-        key = indexer.tuple
-        return mt.moveaxis(self.array[key], *places(key))
-
-    at_points.of_jmars = True  # type: ignore[attr-defined]
-    adapter._vindex_get = at_points  # type: ignore[union-attr]
-
-
-teach_points()
+Make = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class JmarsManager(ChunkManagerEntrypoint[Any]):
@@ -221,3 +210,76 @@ class _Reader:
     def __call__(self, box: tuple[slice, ...]) -> Any:
         """Elements of the array."""
         return np.asarray(self.data[box])
+
+
+def adapt() -> None:
+    """Let xarray treat tensors so, once per process."""
+    if not hasattr(utils, "_of_jmars"):
+        utils._of_jmars = True  # type: ignore[attr-defined]
+        _teach_points()
+        _replace(utils, "contains_only_chunked_or_numpy", _without_tensors)
+        _replace(pycompat, "is_0d_dask_array", _element)
+        _replace(duck_array_ops, "lazy_array_equiv", _same_node)
+        if hasattr(weighted, "is_duck_dask_array"):
+            weighted.is_duck_dask_array = _lazy(weighted.is_duck_dask_array)
+
+
+def _replace(home: Any, name: str, make: Make) -> None:
+    """Put a function in place of xarray's function, also in modules of xarray that have imported it."""
+    theirs = getattr(home, name, None)
+    if theirs is None:
+        return
+    ours = make(theirs)
+    for module in [one for key, one in sys.modules.items() if key.startswith("xarray.")]:
+        if getattr(module, name, None) is theirs:
+            setattr(module, name, ours)
+
+
+def _teach_points() -> None:
+    adapter = getattr(indexing, "ArrayApiIndexingAdapter", None)
+    places = getattr(nputils, "_advanced_indexer_subspaces", None)
+    before = getattr(adapter, "_vindex_get", None)
+    if before is None or places is None:
+        return
+
+    def at_points(self: Any, indexer: Any) -> Any:
+        if not isinstance(self.array, Tensor):
+            return before(self, indexer)
+        key = indexer.tuple
+        return mt.moveaxis(self.array[key], *places(key))
+
+    adapter._vindex_get = at_points  # type: ignore[union-attr]
+
+
+def _without_tensors(theirs: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    def contains_only_chunked_or_numpy(obj: Any) -> bool:
+        variables = obj._variables.values() if hasattr(obj, "_variables") else [obj._variable, *obj._coords.values()]
+        return not any(isinstance(one._data, Tensor) for one in variables) and theirs(obj)
+
+    return contains_only_chunked_or_numpy
+
+
+def _element(theirs: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    def is_0d_dask_array(x: Any) -> bool:
+        return isinstance(x, Tensor) and x.ndim == 0 or theirs(x)
+
+    return is_0d_dask_array
+
+
+def _same_node(theirs: Callable[..., bool | None]) -> Callable[..., bool | None]:
+    def lazy_array_equiv(one: Any, other: Any) -> bool | None:
+        if isinstance(one, Tensor) and isinstance(other, Tensor) and one.data.key == other.data.key:
+            return True
+        return theirs(one, other)
+
+    return lazy_array_equiv
+
+
+def _lazy(theirs: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    def is_duck_dask_array(x: Any) -> bool:
+        return isinstance(x, Tensor) or theirs(x)
+
+    return is_duck_dask_array
+
+
+adapt()

@@ -67,7 +67,7 @@ EXAMPLES = {
     "groupby of blocks": lambda d: by_month(d).map(lambda g: g - g.mean("time")),
     "groupby, first": lambda d: by_month(d).first(),
     "groupby bins": lambda d: d.groupby_bins("lat", [0, 2, 6]).mean(),
-    "groupby, cumulative": lambda d: by_month(d).cumsum(),
+    "groupby, cumulative": lambda d: by_month(d).cumsum().transpose("time", ...),  # flox turns the axes
     "groups as chunks": lambda d: (
         by_month(d).shuffle_to_chunks().groupby("time.month").mean() if d.chunks else by_month(d).mean()
     ),
@@ -83,6 +83,7 @@ EXAMPLES = {
     "sel at points": lambda d: d.sel(lat=points(1.0, 2.0), lon=points(3.0, 3.0)),
     "isel at points": lambda d: d.isel(time=points(1, 500), lon=points(1, 2)),
     "where it is greatest": lambda d: d.fillna(0).idxmax("time"),
+    "where a line is greatest": lambda d: d.fillna(0).isel(lat=0, lon=0).idxmin("time"),
     "sel": lambda d: d.sel(time="2001-05").sel(lat=2.2, method="nearest"),
     "where, dropped": lambda d: d.where(d.lat > 2, drop=True),
     "reindex": lambda d: d.reindex(lat=[0.0, 1.0, 9.0]),
@@ -150,6 +151,32 @@ def test_zarr_is_written_appended_and_overwritten_in_part(cluster, air, tmp_path
     written = zarr.open_group(tmp_path / "air", mode="r")["air"][:]
     np.testing.assert_array_equal(written, np.where((np.arange(len(DAYS)) // 100 == 1)[:, None, None], 2, 1) * air)
     zarr.core.sync.cleanup_resources()
+
+
+def test_flox_is_not_called_with_tensors(cluster, air):
+    from xarray.core import _aggregations, groupby
+
+    for module in (_aggregations, groupby):
+        assert not module.contains_only_chunked_or_numpy(air.chunk(chunked_array_type="jmars"))
+        assert not module.contains_only_chunked_or_numpy(air.chunk(chunked_array_type="jmars").to_dataset())
+        assert module.contains_only_chunked_or_numpy(air)
+        assert module.contains_only_chunked_or_numpy(air.to_dataset())
+
+
+def test_equal_nodes_are_merged_without_values(cluster):
+    def fail(box):
+        raise AssertionError("a value was computed")
+
+    x = xr.Dataset({"a": ("x", mt.from_blocks(fail, (4,), float))})
+    merged = xr.merge([x, x.assign(b=1)], compat="equals", join="outer")
+    assert merged.a.data.data.key == x.a.data.data.key
+
+
+def test_missing_weights_are_found_where_they_are_computed(cluster):
+    d = xr.DataArray(np.arange(4.0), dims="x").chunk(chunked_array_type="jmars")
+    mean = d.weighted(d.where(d > 1)).mean()
+    with pytest.raises(ValueError, match="missing"):
+        mean.compute()
 
 
 def test_a_part_is_written(cluster, air):
