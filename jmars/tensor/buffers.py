@@ -454,7 +454,10 @@ class View:
 
         Without memory there it is the array of a small node, as of rows of a large array; None for other nodes.
         """
-        whole: Array | None = self.parent.source
+        return self._part_of(self.parent.source)
+
+    def _part_of(self, whole: Array | None) -> Array | None:
+        """The memory, given the parent's source."""
         if whole is None and self._whole is None:
             return self._array_of_node() if SmallValues.limit else None
         if whole is not None and whole is self._whole:
@@ -475,8 +478,12 @@ class View:
     @property
     def source(self) -> Array | None:
         """Elements in this process, to be read only; of any size where they are the user's."""
-        memory = self.memory
-        if memory is not None or self.copies_parts or (whole := self.parent.source) is None:
+        parent = self.parent
+        whole: Array | None = parent.source  # once: each level of views of views would double the calls
+        memory = self._part_of(whole)
+        if parent is not self.parent:  # replaced by its own step
+            whole = self.parent.source
+        if memory is not None or self.copies_parts or whole is None:
             return memory
         return _part(self.step, whole)
 

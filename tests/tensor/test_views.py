@@ -12,7 +12,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
-from jmars.tensor.buffers import SmallValues, layout_of
+from jmars.tensor.buffers import SmallValues, View, layout_of
 from jmars.tensor.engine import set_engine
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.small_values import small_values
@@ -270,6 +270,18 @@ def test_transposed_arrays_are_broadcast_and_copied_without_leading_axes():
     assert wide.tolist() == [[[0, 3], [1, 4], [2, 5]]] * 2
     np.copyto(x, np.zeros((1, 1, 2, 3), int))
     assert wide.tolist() == [[[0, 0]] * 3] * 2
+
+
+def test_a_view_of_many_views_reads_each_of_them_once(monkeypatch):
+    x = mt.arange(6).reshape(2, 3)
+    whole, seen = x, []
+    for _ in range(200):  # twice as many reads for each view would not end
+        x = x.T
+    monkeypatch.setattr(View, "source", property(lambda self, read=View.source.fget: seen.append(1) or read(self)))
+    assert x.shape == (2, 3)
+    assert len(seen) <= 200
+    x[0, 0] = 7
+    assert whole[0, 0] == 7
 
 
 def test_views_in_lists_dicts_and_loops_write_to_the_whole():
