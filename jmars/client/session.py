@@ -16,6 +16,8 @@ from contextlib import AbstractContextManager, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from jmars.client import plans
 from jmars.client.auto_persist import repeats
 from jmars.client.cluster import Cluster, default_cluster, default_settings
@@ -63,14 +65,14 @@ class Session:
         return cluster
 
     def run(self, *tensors: Tensor | Spawned | Output | Composite) -> Any:
-        """Compute tensors together; returns a single value for a single tensor, else a list."""
-        if any(isinstance(one, Composite) for one in tensors):
+        """Compute tensors together; returns a single value for a single tensor, else a list. Numbers stay."""
+        if any(isinstance(one, Composite) or _is_value(one) for one in tensors):
             return self.fetch(*tensors)
         with using_gpus(self.cluster, self._gpu):
             return self.cluster.submit(*tensors).result()  # type: ignore[arg-type]
 
     def execute(self, *tensors: Tensor | Spawned | Output | Composite) -> Any:
-        """Compute tensors together and leave the values on the cluster; returns the tensors."""
+        """Compute tensors together and leave the values on the cluster; returns the tensors. Numbers stay."""
         data = [one.data for one in _parts(tensors)]
         with using_gpus(self.cluster, self._gpu) if self._gpu else nullcontext():
             if self._given is None:
@@ -87,6 +89,12 @@ class Session:
         TypeError
             If something is no tensor.
         """
+        for one in tensors:
+            if _is_value(one):
+                raise TypeError(
+                    f"cannot plan a {type(one).__name__}: it is computed, as are results without axes in plain cells; "
+                    "plan the expression, `%jmars plan EXPRESSION`"
+                )
         for one in (parts := _parts(tensors)):
             if not isinstance(getattr(one, "data", None), TensorData):  # what a spawned task gives has a node too
                 raise TypeError(f"cannot plan a {type(one).__name__}; make it a tensor with jmars.tensor.asarray")
@@ -117,15 +125,22 @@ def _decoded(one: Tensor | Spawned | Output | Composite, values: Iterator[Any]) 
     """What the user sees of the next values: a value for each part."""
     if isinstance(one, Composite):
         return one.decode([next(values) for _ in one.parts()])
+    if _is_value(one):
+        return one
     return next(values) if isinstance(one, Tensor) else one.decode(next(values))
 
 
 def _parts(tensors: Sequence[Tensor | Spawned | Output | Composite]) -> list[Tensor | Spawned | Output]:
-    """All tensors, with tensors of several parts replaced by the parts."""
+    """All tensors without numbers, with tensors of several parts replaced by the parts."""
     found: list[Tensor | Spawned | Output] = []
     for one in tensors:
-        found += one.parts() if isinstance(one, Composite) else [one]
+        found += one.parts() if isinstance(one, Composite) else [] if _is_value(one) else [one]
     return found
+
+
+def _is_value(one: Any) -> bool:
+    """Whether a value is computed: NumPy's scalar, or Python's number, as `y.mean()` in a plain cell."""
+    return isinstance(one, np.generic | bool | int | float | complex)
 
 
 def new_session(*, gpu: str | None = None, **cluster: Any) -> Session:

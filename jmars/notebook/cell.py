@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from jmars.errors import ArrayChangedError, JmarsError
 from jmars.notebook.cell_source import COMPUTED, LAST_VALUE, LOOKED, CellSource, computed, errors_at_once, looked
 from jmars.notebook.kernel_access import run_coroutine
-from jmars.notebook.namespace import Namespace, compute_displayed_values, tensors_in
+from jmars.notebook.namespace import Namespace, compute_displayed_values, lazy_results, tensors_in
 from jmars.notebook.numpy_names import bound_imports, lazy_names
 from jmars.tensor.engine import Engine, current_engine, set_engine
 from jmars.tensor.from_array import Composite
@@ -44,7 +44,13 @@ if TYPE_CHECKING:
     from jmars.notebook.magic import PlanEngine
 
 
-def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine | PlanEngine, lazy: bool = False) -> Any:
+def run_cell(
+    shell: InteractiveShell,
+    source: CellSource,
+    engine: CellEngine | PlanEngine,
+    lazy: bool = False,
+    background: bool = False,
+) -> Any:
     """Runs a cell, then computes and keeps the tensors that it assigned or shows.
 
     Parameters
@@ -57,6 +63,8 @@ def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine | P
         Computes values that the cell needs while it runs, and its results.
     lazy
         Compute only the value that the cell shows.
+    background
+        Whether the engine does not wait for the results, so that results of them are lazy in plain cells, too.
 
     Returns
     -------
@@ -69,6 +77,12 @@ def run_cell(shell: InteractiveShell, source: CellSource, engine: CellEngine | P
         Any exception of the cell; names and tensors are then as they were before the cell, but for names that its
         imports have bound.
     """
+    __tracebackhide__ = True
+    with lazy_results(are_kept=not (lazy or background)):
+        return _run(shell, source, engine, lazy)
+
+
+def _run(shell: InteractiveShell, source: CellSource, engine: CellEngine | PlanEngine, lazy: bool) -> Any:
     __tracebackhide__ = True
     names: dict[str, Any] = shell.user_ns
     names[COMPUTED], names[LOOKED] = computed, looked

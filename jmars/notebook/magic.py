@@ -101,7 +101,7 @@ def run_magic_cell(shell: InteractiveShell, line: str, cell: str) -> Any:
                 warn_without_gpu(cluster)
             engine = CellEngine(cluster, get_engine(), display, running, source.label, flags.background)
             with cluster.uploads.once():
-                value = run_cell(shell, source, engine, flags.lazy)
+                value = run_cell(shell, source, engine, flags.lazy, flags.background)
             outcome = JobState.SUCCEEDED
             return value
         except (CellCancelled, KeyboardInterrupt) as error:

@@ -2,7 +2,8 @@
 
 In the cell NumPy's names mean jmars.tensor, and NumPy arrays that the cell's text mentions are tensors. Afterwards
 every name that the cell did not rebind or write to is exactly what it was, NumPy arrays are arrays again
-(user_arrays.py), and results without axes are NumPy's scalars. `display(x)` shows values, as `print(x)` does: they are
+(user_arrays.py), and results without axes are NumPy's scalars. So are results in plain cells of tensors that a cell
+made: they are computed in the call. `display(x)` shows values, as `print(x)` does: they are
 computed before IPython formats, since IPython swallows exceptions meanwhile.
 """
 
@@ -21,10 +22,11 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.notebook.numpy_names import imported_names, path_of, resolve_or_stub
 from jmars.notebook.user_arrays import MaskedArrays, UserArrays, has_mask
-from jmars.tensor.buffers import PlaceState
-from jmars.tensor.engine import get_engine
+from jmars.tensor.buffers import Buffer, PlaceState, SmallValues
+from jmars.tensor.engine import can_compute, get_engine
 from jmars.tensor.from_array import Composite
 from jmars.tensor.operand import SourceLine, TensorData
+from jmars.tensor.protocols import set_plain_hook
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_text import summary
 
@@ -162,16 +164,20 @@ class Namespace:
             self.names.update(self.written)
         flat = [one for one in results if _is_scalar(one)]
         values = engine.fetch_each([one.data for one in flat]) if flat else []
-        self.scalars = {
-            id(one): bool(value) if one.state().place.is_array is None else value
-            for one, value in zip(flat, values, strict=True)
-        }
+        self._take_scalars(flat, values)
         if not has_arrays and not flat:
             return shown
         done: dict[int, tuple[Any, Any]] = {}
         for name in [name for name in self.names if not _is_of_ipython(name)]:
             self.names[name] = self._with_values(self.names[name], done)
         return self._with_values(shown, done)
+
+    def _take_scalars(self, flat: Sequence[Tensor], values: Sequence[Any]) -> None:
+        """Notes NumPy's scalars for tensors without axes; Python's bool where NumPy has one."""
+        self.scalars = {
+            id(one): bool(value) if one.state().place.is_array is None else value
+            for one, value in zip(flat, values, strict=True)
+        }
 
     def _with_values(self, value: Any, done: dict[int, tuple[Any, Any]]) -> Any:
         """The value with arrays and scalars in place of their tensors, in short containers too."""
@@ -241,6 +247,46 @@ class Namespace:
         """Whether a composite has the same parts with the same data as before the cell."""
         same = all(id(part) in self.tensors and self._has_its_value(part) for part in value.parts())
         return same and all(x is y for x, y in zip(value.state(), self.composites[id(value)][1], strict=True))
+
+
+def results_at_once(function: Callable[..., Any], *args: Any) -> Any:
+    """Calls a function between cells: of tensors that a cell made, results without axes are NumPy's scalars.
+
+    Functions that `function` calls get tensors. Other results are tensors of a cell, too.
+    """
+    __tracebackhide__ = True
+    if SmallValues.working or not any(one._place.buffer.of_cell for one in tensors_in(args)) or not can_compute():
+        return function(*args)
+    SmallValues.count(1)
+    try:
+        found = function(*args)
+    finally:
+        SmallValues.count(-1)
+    results = tensors_in([found])
+    for one in results:
+        one._place.buffer.of_cell = True
+    flat = [one for one in results if _is_scalar(one)]
+    if not flat:
+        return found
+    get_engine().look([one.data for one in flat])
+    plain = Namespace({}, {})
+    plain._take_scalars(flat, [one.fetch() for one in flat])
+    return plain._with_values(found, {})
+
+
+set_plain_hook(results_at_once)
+
+
+@contextmanager
+def lazy_results(are_kept: bool) -> Iterator[None]:
+    """Within the block, results without axes are tensors; with `are_kept` the tensors made here are of a cell."""
+    before, was_in_cell = set_plain_hook(None), Buffer.in_cell
+    Buffer.in_cell = are_kept
+    try:
+        yield
+    finally:
+        set_plain_hook(before)
+        Buffer.in_cell = was_in_cell
 
 
 @functools.lru_cache(maxsize=10_000)  # a long notebook has hundreds of `_i17`

@@ -63,7 +63,7 @@ class _SmallValues(threading.local):
     _living: ClassVar[dict[int, weakref.ref[Any]]] = {}
 
     def __init__(self) -> None:
-        self._working = 0  # number of functions that work in this thread
+        self.working = 0  # number of functions that work in this thread
 
     def __reduce__(self) -> str:
         return "SmallValues"  # by name, as functions that are sent along name it
@@ -76,14 +76,14 @@ class _SmallValues(threading.local):
     def choose(self, limit: int) -> None:
         """Set the limit; an interrupt may have left functions of an earlier cell as if they worked."""
         if not self.chosen:
-            self._working = 0
+            self.working = 0
         type(self).limit = limit
         self.count(0)
 
     def count(self, change: int) -> None:
         """Note that a function begins to work, by 1, or ends, by -1."""
-        self._working = max(0, self._working + change)
-        if self._working:
+        self.working = max(0, self.working + change)
+        if self.working:
             self.limit = 0
         else:
             vars(self).pop("limit", None)
@@ -164,16 +164,19 @@ class Buffer:
         Writes of known values since a moment at which all elements were known; None where none are followed.
     is_held
         Whether the memory is that of a large array.
+    of_cell
+        Whether a `%%jmars` cell made the array, or a plain cell out of such arrays.
     writer, reader
         Of a loop of `np.nditer`, else None: `writer` writes what the loop has written, before each read; `reader` gives
         the loop the elements that other code has written, after each write.
     """
 
     __slots__ = ("__weakref__", "_first", "_handles", "_memory", "_node", "_splits", "_strides", "is_array",
-                 "is_held", "is_owned", "known_writes", "loops", "outside", "reader", "touched", "version", "writeable",
-                 "writer")  # fmt: skip
+                 "is_held", "is_owned", "known_writes", "loops", "of_cell", "outside", "reader", "touched", "version",
+                 "writeable", "writer")  # fmt: skip
 
     journal: ClassVar[list[tuple[Buffer, TensorData]] | None] = None
+    in_cell: ClassVar[bool] = False  # while a `%%jmars` cell runs that waits for its values
 
     def __init__(self, node: TensorData, strides: tuple[int, ...] | None = None, is_array: bool = False) -> None:
         self._node: TensorData | None = node
@@ -185,7 +188,7 @@ class Buffer:
         self.loops: tuple[ElementLoop, ...] = ()
         self.outside: Array | None = None
         self.known_writes: KnownWrites | None = None
-        self.is_held = False
+        self.is_held, self.of_cell = False, Buffer.in_cell
         self._splits: Splits | None = None  # of the node of held memory
         self.writer: Callable[[], None] | None = None
         self.reader: Callable[[], None] | None = None
@@ -202,7 +205,7 @@ class Buffer:
         made.version, made.touched, made.writeable, made.is_owned = 0, 0, True, True
         made.loops, made.writer, made.reader, made._handles, made._first = (), None, None, None, None
         made.outside = None
-        made.known_writes, made.is_held, made._splits = None, False, None
+        made.known_writes, made.is_held, made.of_cell, made._splits = None, False, Buffer.in_cell, None
         if memory.nbytes >= COUNTED:
             SmallValues.keep(made, memory.nbytes)
         return made
@@ -527,6 +530,7 @@ class View:
             made._strides = None if layout is None or layout.flags.c_contiguous else layout.strides
         made.writeable, made.is_array = self.writeable, self.is_array
         made.is_owned = self.buffer.is_owned and self.buffer.has_owner
+        made.of_cell = self.buffer.of_cell
         return made
 
     def restore(self, node: TensorData) -> None:

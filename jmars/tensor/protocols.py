@@ -158,6 +158,22 @@ def set_layout_hook(hook: LayoutHook) -> None:
     _layout_hook = hook
 
 
+PlainHook = Callable[..., Any]
+_plain_hook: PlainHook | None = None
+
+
+def set_plain_hook(hook: PlainHook | None) -> PlainHook | None:
+    """Call `hook(function, *args)` for `function(*args)` outside of cells; return the hook before."""
+    global _plain_hook
+    before, _plain_hook = _plain_hook, hook
+    return before
+
+
+def outermost(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a function that calls functions of the table, through the hook of plain cells."""
+    return function(*args) if _plain_hook is None else _plain_hook(function, *args)
+
+
 SmallHook = Callable[[str, Callable[..., Any], Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 _small_hook: SmallHook | None = None  # while small values are computed at once
 # Functions that small values take to NumPy by another function, and functions that write to an argument or a file, read
@@ -234,7 +250,7 @@ def _hooked(name: str, function: Callable[..., Any], theirs: Any, numpys: Any = 
     @functools.wraps(function)
     def offered(*args: Any, **kwargs: Any) -> Any:
         if not SmallValues.limit:
-            return work(args, kwargs)
+            return work(args, kwargs) if _plain_hook is None else _plain_hook(work, args, kwargs)
         if small is not None and _small_hook is not None:
             found = _small_hook(name, small, function, args, kwargs)
             if found is not NotImplemented:

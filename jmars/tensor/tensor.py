@@ -42,7 +42,17 @@ from jmars.tensor.engine import can_compute, current_engine, get_engine
 from jmars.tensor.from_array import Composite, FromArray, check_size, is_own, plain_array, supports_arithmetic
 from jmars.tensor.methods import Operators, TensorMethods, add_operators
 from jmars.tensor.operand import SourceLine, Splits, TensorData, cast_dtype, check_dtype, new_data
-from jmars.tensor.protocols import FUNCTIONS, call, call_override, calls_method, eager, find, reference_to, unsupported
+from jmars.tensor.protocols import (
+    FUNCTIONS,
+    call,
+    call_override,
+    calls_method,
+    eager,
+    find,
+    outermost,
+    reference_to,
+    unsupported,
+)
 from jmars.tensor.small_parts import (
     KnownWrites,
     apply_small,
@@ -400,6 +410,9 @@ class Tensor(TensorMethods, TensorOperators):
             return found
         if (element := read_element(self, index)) is not None:
             return element
+        return outermost(Tensor._part, self, index)
+
+    def _part(self, index: Any) -> Any:
         has_parts = self.dtype.kind in "SU" or self.dtype.names is not None and not isinstance(index, slice)
         if not self._place.is_array and has_parts and _is_int_or_slice(index):
             return self._of_scalar()[index]
@@ -444,7 +457,7 @@ class Tensor(TensorMethods, TensorOperators):
                 return
             with self._settled():
                 if not write_element(self, index, value):
-                    self._write_part(index, value)
+                    outermost(Tensor._write_part, self, index, value)
 
     @contextmanager
     def _settled(self) -> Iterator[None]:

@@ -1,0 +1,116 @@
+"""In plain cells, results without axes of tensors that a `%%jmars` cell made are NumPy's scalars."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import jmars
+import jmars.tensor as mt
+from jmars.config import config
+from jmars.tensor import Tensor
+
+CELL = """%%jmars
+y = np.arange(40_000.0).reshape(200, 200)[:, ::-1] + 0
+small = np.ones((2, 3)) * 4
+masked = np.ma.masked_less(y, 3)
+record = np.zeros(3, [("a", "i4")])
+class Box: pass
+box = Box()
+box.held = [y * 2]
+"""
+
+
+@pytest.fixture
+def made(notebook):
+    notebook("import numpy as np")
+    notebook(CELL)
+    return notebook
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("y.mean()", np.float64),
+        ("np.sum(y)", np.float64),
+        ("y[3, 4]", np.float64),
+        ("y[3][4]", np.float64),
+        ("(y > 5).any()", np.bool),
+        ("y.argmax()", np.int64),
+        ("np.linalg.norm(y)", np.float64),
+        ("small.sum()", np.float64),
+        ("box.held[0].max()", np.float64),
+        ("(np.sqrt(y) + 1)[2:].T.sum(axis=0)[3]", np.float64),
+        ("masked.mean()", np.float64),
+        ("masked[0, 199]", type(np.ma.masked)),
+        ("masked[0, 0]", np.float64),
+        ("y[y > 7].sum()", np.float64),
+        ("record['a'].sum()", np.int64),
+    ],
+)
+def test_a_result_without_axes_is_numpys_scalar(made, text, kind):
+    found = made(text)
+    assert type(found) is kind
+    y = np.arange(40_000.0).reshape(200, 200)[:, ::-1]
+    box = type("Box", (), {"held": [y * 2]})
+    names = {"y": y, "small": np.ones((2, 3)) * 4, "box": box, "masked": np.ma.masked_less(y, 3), "np": np}
+    assert found is np.ma.masked or found == pytest.approx(eval(text, names | {"record": np.zeros(3, [("a", "i4")])}))
+
+
+def test_results_in_tuples_are_scalars_too(made):
+    found = made("np.linalg.slogdet(y[:2, :2] + np.eye(2)), np.unravel_index(y.argmax(), y.shape), divmod(y[0, 0], 2)")
+    kinds = [[type(one) for one in part] for part in found]
+    assert kinds == [[np.float64] * 2, [np.int64] * 2, [np.float64] * 2]
+    assert type(found[0]).__name__ == "SlogdetResult"
+
+
+def test_results_with_axes_and_records_stay_tensors(made):
+    assert type(made("y.sum(axis=0)")) is Tensor
+    assert type(made("y.sum(keepdims=True)")) is Tensor
+    assert type(made("record[0]")) is Tensor
+
+
+def test_json_pandas_and_classes_take_the_results(made):
+    assert made("import json\njson.dumps({'m': y.max()})") == json.dumps({"m": 39999.0})
+    assert made("import pandas as pd\npd.Series([y.max(), y[0, 0]]).to_json()") == '{"0":39999.0,"1":199.0}'
+    assert made("pd.DataFrame({'m': [y.mean()]}).dtypes['m']") == np.float64
+    assert made("isinstance(y.mean(), np.floating), {y.max(): 1}") == (True, {39999.0: 1})
+
+
+def test_pandas_json_of_lazy_elements_ends_with_an_error():
+    with pytest.raises((ValueError, OverflowError), match=r"[Uu]nsupported|recursion"):
+        pd.Series([mt.arange(100.0).max()]).to_json()
+
+
+def test_tensors_of_programs_and_lazy_cells_stay_lazy(made):
+    assert type(made("import jmars.tensor as mt\nmt.arange(5).sum()")) is Tensor
+    made("%%jmars --lazy\nlater = y + 1")
+    assert type(made("later.sum()")) is Tensor
+    with config.using(local_seconds=0):
+        made("%%jmars\nkinds = [type(small.sum()), type((y + 1)[0, 0])]")
+    assert made["kinds"] == [Tensor] * 2
+
+
+def test_writes_in_plain_cells_reach_the_tensor(made):
+    made("small[0] = y.mean(); small[1, 1] += small[0, 0]; small -= small.min()")
+    here = np.ones((2, 3)) * 4
+    here[0] = 19999.5
+    here[1, 1] += here[0, 0]
+    np.testing.assert_array_equal(made["small"].fetch(), here - here.min())
+    made("zero = small[0, 0:1].reshape(()); zero[()] = 7; zero[...] = zero + 1")
+    assert made["small"][0, 0] == 8
+
+
+def test_a_part_whose_whole_is_gone_gives_scalars(made):
+    made("row = y[3]\ndel y, masked, box")
+    assert type(made("row.sum()")) is np.float64
+
+
+def test_numbers_pass_through_execute_and_are_not_planned(made):
+    made("import jmars")
+    assert made("jmars.execute(y.mean(), y.max())") == (19999.5, 39999.0)
+    with pytest.raises(TypeError, match="%jmars plan"):
+        jmars.plan_of(np.float64(1))
