@@ -186,8 +186,11 @@ PACKAGE = str(Path(__file__).parents[1]) + os.sep
 NUMPY = str(Path(np.__file__).parent) + os.sep
 
 
-def describe(error: BaseException, seconds: float = 0.0) -> Failure:
-    """The failure of an exception that came after so many seconds; never raises."""
+PASSING = (OSError, MemoryError, EOFError)  # errors that may pass; a connection that is lost is an OSError or EOFError
+
+
+def describe(error: BaseException) -> Failure:
+    """The failure of an exception; never raises."""
     frames = traceback.extract_tb(error.__traceback__)
     users = [
         frame for frame in frames if not frame.filename.startswith((PACKAGE, FILE))
@@ -202,6 +205,6 @@ def describe(error: BaseException, seconds: float = 0.0) -> Failure:
         blob = b""
     final = isinstance(error, JmarsError)
     own = not final and any(not frame.filename.startswith(NUMPY) for frame in users)
-    transient = isinstance(error, OSError) and not final
+    transient = isinstance(error, PASSING) and not final
     text = text_of(error)[:10_000]
-    return Failure(type(error).__name__, text, trace[:20_000], blob, "", member, transient, final, own, seconds)
+    return Failure(type(error).__name__, text, trace[:20_000], blob, "", member, transient, final, own)

@@ -245,7 +245,7 @@ def run_steps(
                 stopped = True
                 break
             except BaseException as error:  # user code may raise any exception, SystemExit too; all are reported
-                failure = describe(error, perf_counter() - before)
+                failure = describe(error)
                 break
             if not program.output.is_sized:
                 shapes[number] = chunk.shape

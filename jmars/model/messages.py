@@ -397,13 +397,11 @@ class Failure(Struct, frozen=True):
     member
         Number of the fused operand that raised; -1 where no operand was fused.
     is_transient
-        Whether a retry may succeed, as after an OSError.
+        Whether a retry may succeed: OSError, MemoryError, or a connection that was lost.
     is_final
         Whether no retry can succeed, since jmars itself refused: an operand that has not enough memory, for instance.
     in_user_code
         Whether code of the user ran when it was raised, and not only jmars and NumPy.
-    seconds
-        For which the failed try ran; 0 where unknown.
 
     Examples
     --------
@@ -423,7 +421,6 @@ class Failure(Struct, frozen=True):
     is_transient: bool = False
     is_final: bool = False
     in_user_code: bool = False
-    seconds: float = 0.0
 
     @classmethod
     def of(cls, error: BaseException, where: str = "") -> Failure:

@@ -284,7 +284,7 @@ def _run_batch(
             if cap is not None and is_out_of_memory(error):
                 report(MemoryExceeded(MEMORY, describe(error), taken, cap[0]))
                 return TRIM_ALWAYS
-            report(OperandFailed(FAILED, describe(error, perf_counter() - before)))
+            report(OperandFailed(FAILED, describe(error)))
             return scratch
         if errors.found:
             warned += [(len(elapsed), *one) for one in errors.take(program.program.steps)]

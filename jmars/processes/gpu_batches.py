@@ -125,7 +125,7 @@ class GpuBatches:
             batch.report((INTERRUPTED,))
         except BaseException as error:  # a fault of jmars; it is reported
             self._drain(batch)
-            batch.report(OperandFailed(FAILED, describe(error, perf_counter() - batch.before)))
+            batch.report(OperandFailed(FAILED, describe(error)))
 
     def copy_down(self, order: CopyDown, send: Send) -> None:
         """Begin to copy a chunk to shared memory; `settle`, or the next batch beside its kernels, ends it."""

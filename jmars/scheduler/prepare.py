@@ -7,9 +7,9 @@ Source: docs/explanation/seeds.md, "Preparing the graph", "Initial worker assign
 
 Decides how often an operand that raised is tried again, and when.
 
-Under `retries: auto` an error of the environment (OSError) may pass by itself, and a user's function may have read
-anything: both are tried again three times, as in Mars (`retry_num` 4), the function only while that costs little. NumPy
-raises the same error for the same input, so its operands fail at once. A number is for all operands alike.
+Under `retries: auto` an operand is tried again three times, as in Mars (`retry_num` 4), after an error that may pass by
+itself: OSError, MemoryError, a lost connection. Other errors come again for the same input, so the operand fails at
+once. A number is for all errors alike.
 Source: docs/explanation/seeds.md, "Execution control"; docs/decisions/0045-which-errors-are-retried.md.
 
 Estimates the bytes that a prepared graph takes while `Plans` keeps it.
@@ -396,8 +396,6 @@ def _slots(args: list[tuple[Any, ...]] | None) -> list[tuple[int, int, int]]:
 
 
 TRIES = 4  # of an operand under `auto`, the first try included
-QUICK = 0.25  # seconds of a failed try of a user's function that is repeated in any case
-SHARE = 0.1  # of the time that the stage has computed: tries up to that are repeated, so the error comes little later
 FIRST_DELAY, DELAY_FACTOR, MOST_DELAY = 0.05, 3.0, 30.0  # seconds before the second try, growth, and the longest
 
 
@@ -416,22 +414,12 @@ class RetryRule:
     asked: int = -1
     setting: int | str = "auto"
 
-    def most(self, failure: Failure, computed: float) -> int:
-        """Number of tries that may follow the first one.
-
-        Parameters
-        ----------
-        failure
-            The last error.
-        computed
-            Seconds that the stage has computed so far, on each worker.
+    def most(self, failure: Failure) -> int:
+        """Number of tries that may follow the first one, after this error.
 
         Examples
         --------
-        >>> [RetryRule().most(Failure("ValueError", "no", in_user_code=own), 0.0) for own in (False, True)]
-        [0, 3]
-        >>> minute = Failure("ValueError", "no", in_user_code=True, seconds=60.0)
-        >>> [RetryRule().most(minute, computed) for computed in (0.0, 3600.0)]
+        >>> [RetryRule().most(Failure("Error", "no", is_transient=may_pass)) for may_pass in (False, True)]
         [0, 3]
         """
         if failure.is_final:
@@ -440,14 +428,10 @@ class RetryRule:
             return self.asked
         if isinstance(self.setting, int):
             return self.setting
-        if failure.is_transient:
-            return TRIES - 1
-        return TRIES - 1 if failure.in_user_code and failure.seconds <= max(QUICK, SHARE * computed) else 0
+        return TRIES - 1 if failure.is_transient else 0
 
-    def delay(self, failure: Failure, tries: int) -> float:
-        """Seconds to wait after so many tries; none if only a user's function gives reason to retry."""
-        if self.asked < 0 and self.setting == "auto" and not failure.is_transient:
-            return 0.0
+    def delay(self, tries: int) -> float:
+        """Seconds to wait after so many tries."""
         return float(min(FIRST_DELAY * DELAY_FACTOR ** min(tries - 1, 20), MOST_DELAY))
 
     def in_words(self, failure: Failure, tries: int) -> str:

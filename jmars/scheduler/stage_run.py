@@ -94,7 +94,6 @@ class StageRun:
         self.read = 0
         reads = [program.reads for program in table.programs]
         self._reads = [*reads, 0] if any(reads) else None  # bytes of sources by program; -1, a stored chunk, is last
-        self._computed = 0.0  # seconds that operands took, of all workers
         self._stopping = self._closed = False
         self._on_disk: set[int] = set()  # operands whose chunk was spilled and not reloaded since
         self._line: SourceLine | None = None  # user's line of the operand to blame
@@ -137,7 +136,6 @@ class StageRun:
         if rows.stale:
             operands, microseconds = self._drop_stale(operands, microseconds)
         self.eta.ended(operands, microseconds)
-        self._computed += 1e-6 * sum(microseconds)
         if self._reads is not None:
             program = self.table.program
             self.read += sum(self._reads[program[one]] for one in operands)
@@ -161,8 +159,8 @@ class StageRun:
         """
         rows = self.operands
         rule = self.ready.prepared.retry_rule(operand)
-        moved = rows.raised(operand, rule.most(failure, self._computed / max(1, len(self._context.workers))))
-        delay = rule.delay(failure, rows.tries[operand]) if moved.ready else 0.0
+        moved = rows.raised(operand, rule.most(failure))
+        delay = rule.delay(rows.tries[operand]) if moved.ready else 0.0
         if moved.ready and (delay or not again):
             self._moved(S.READY, moved.ready)
             if again:

@@ -95,7 +95,7 @@ def spawn(
         they are free.
     retries
         Number of calls after the first one raised. None: as `task.default_config.retries` says, by default 3 after an
-        OSError and after a call that raised within 0.25 s, or a tenth of the job's time.
+        error that may pass (OSError, MemoryError, a lost connection), 0 after others.
     environment
         Environment variables that are set during the call.
     line
