@@ -338,9 +338,16 @@ class HostReports:
             job.start(report.operands, row.number)
         self._report(Started(report.job, report.operands, report.worker + row.first))
 
-    def _timed(self, row: HostRow, report: Timed) -> None:
-        worker = report.worker + row.first
-        self._report(Timed(report.job, report.operands, worker, report.microseconds, report.backends))
+    def _numbered(self, row: HostRow, report: Timed | GpuRefused | Failed | Interrupted | WorkerLost) -> None:
+        """Pass on a report with the worker's number in the cluster."""
+        self._report(structs.replace(report, worker=report.worker + row.first))
+
+    def _ended(self, row: HostRow, report: Failed | Interrupted | WorkerLost) -> None:
+        """Operands left the host without a result."""
+        job = self._hosts.jobs.get(report.job)
+        if job is not None:
+            job.leave([report.operand] if isinstance(report, Failed) else report.operands)
+        self._numbered(row, report)
 
     def _finished(self, row: HostRow, report: Finished) -> None:
         job, shapes = self._hosts.jobs.get(report.job), report.shapes
@@ -355,21 +362,6 @@ class HostReports:
                 stored(chunk[operand], number, table.bytes_of(operand, shape))
                 self._hosts.places.shape[chunk[operand]] = tuple(shape)
         self._report(Finished(report.job, report.operands, report.worker + row.first, shapes, report.microseconds))
-
-    def _failed(self, row: HostRow, report: Failed) -> None:
-        self._ended(report.job, [report.operand])
-        self._report(Failed(report.job, report.operand, report.worker + row.first, report.failure))
-
-    def _interrupted(self, row: HostRow, report: Interrupted) -> None:
-        self._ended(report.job, report.operands)
-        self._report(Interrupted(report.job, report.operands, report.worker + row.first))
-
-    def _worker_lost(self, row: HostRow, report: WorkerLost) -> None:
-        self._ended(report.job, report.operands)
-        self._report(structs.replace(report, worker=report.worker + row.first))
-
-    def _gpu_refused(self, row: HostRow, report: GpuRefused) -> None:
-        self._report(structs.replace(report, worker=report.worker + row.first))
 
     def _worker_moved(self, row: HostRow, report: WorkerMoved) -> None:
         if report.gpu_bytes:
@@ -440,20 +432,15 @@ class HostReports:
             by_host[row.number] = sorted({*by_host.get(row.number, ()), *lost})
         self._hosts.free_at(by_host, lost=True)
 
-    def _ended(self, job: str, operands: Sequence[int]) -> None:
-        known = self._hosts.jobs.get(job)
-        if known is not None:
-            known.leave(operands)
-
 
 _HANDLERS: dict[type, Callable[[HostReports, HostRow, Any], None]] = {
     Started: HostReports._started,
     Finished: HostReports._finished,
-    Timed: HostReports._timed,
-    Failed: HostReports._failed,
-    Interrupted: HostReports._interrupted,
-    WorkerLost: HostReports._worker_lost,
-    GpuRefused: HostReports._gpu_refused,
+    Timed: HostReports._numbered,
+    Failed: HostReports._ended,
+    Interrupted: HostReports._ended,
+    WorkerLost: HostReports._ended,
+    GpuRefused: HostReports._numbered,
     WorkerMoved: HostReports._worker_moved,
     Refused: HostReports._refused,
     JobClosed: HostReports._job_closed,

@@ -167,23 +167,32 @@ class Orders:
             self._reports.report(JobBroken(one, why))
 
     def _act_on(self, order: Order) -> None:
+        workers, known = self._workers, self._known
         match order:
-            case OpenJob(job, table, size):
-                self.open_job(job, table, size)
-            case EnqueueGraph(job, operands, workers):
-                self.enqueue_graph(job, operands, workers)
-            case StopExecution(job):
-                self.stop_execution(job)
-            case Replan(job, rank, workers, slow):
-                self.replan(job, rank, workers, slow)
-            case Rerank(job, packed, size):
-                self.rerank(job, decompressed(packed, size) if size else packed)
-            case CloseJob(job):
-                self.close_job(job)
+            case OpenJob(job, blob, size):
+                self._open_job(job, blob, size)
             case FreeChunks(chunks):
-                self.free_chunks(chunks)
+                workers.free_chunks(chunks)
+            case _ if getattr(order, "job", "") not in known.jobs:
+                pass  # the job was refused, or is closed
+            case EnqueueGraph(job, operands, chosen):
+                known.queued(job, operands)
+                if known.jobs[job].stopped:
+                    self._reports.report(Interrupted(job, list(operands), -1))
+                else:
+                    workers.enqueue_graph(job, operands, chosen)
+            case StopExecution(job):
+                known.jobs[job].stopped = True
+                workers.stop_execution(job)
+            case Replan(job, rank, chosen, slow):
+                workers.replan(job, rank, chosen, slow)
+            case Rerank(job, packed, size):
+                rank = from_int_planes(decompressed(packed, size) if size else packed)
+                workers.replan(job, rank, [-1] * len(rank), [])
+            case CloseJob(job):
+                workers.close_job(job)
 
-    def open_job(self, job: str, blob: bytes, size: int = 0) -> None:
+    def _open_job(self, job: str, blob: bytes, size: int) -> None:
         """Take the operands of a job, a pickled JobTable; compressed where `size` is not 0."""
         try:
             table: JobTable = pickle.loads(decompressed(blob, size) if size else blob)  # a module may be missing here
@@ -194,40 +203,6 @@ class Orders:
             self._known.opened(table)
             self._opened()
 
-    def enqueue_graph(self, job: str, operands: Sequence[int], workers: Sequence[int]) -> None:
-        """Run ready operands; those that come after a stop of their job do not run."""
-        if job in self._known.jobs:
-            self._known.queued(job, operands)
-            if self._known.jobs[job].stopped:
-                self._reports.report(Interrupted(job, list(operands), -1))
-                return
-            self._workers.enqueue_graph(job, operands, workers)
-
-    def stop_execution(self, job: str) -> None:
-        """Stop a job."""
-        if job in self._known.jobs:
-            self._known.jobs[job].stopped = True
-            self._workers.stop_execution(job)
-
-    def replan(self, job: str, rank: Sequence[int], workers: Sequence[int], slow: Sequence[int]) -> None:
-        """Give operands new ranks and workers."""
-        if job in self._known.jobs:
-            self._workers.replan(job, rank, workers, slow)
-
-    def rerank(self, job: str, packed: bytes) -> None:
-        """Give operands new ranks."""
-        rank = from_int_planes(packed)
-        self.replan(job, rank, [-1] * len(rank), [])
-
-    def close_job(self, job: str) -> None:
-        """Forget a job."""
-        if job in self._known.jobs:
-            self._workers.close_job(job)
-
-    def free_chunks(self, chunks: Sequence[int]) -> None:
-        """Free the memory and the files of chunks."""
-        self._workers.free_chunks(chunks)
-
     @remote_method
     async def give_up(self, job: str, free: bool = True) -> None:
         """Stop and forget a job, and free all chunks of the job unless a later stage reads them; returns when no
@@ -237,7 +212,8 @@ class Orders:
         if known is None:
             return
         closed = self._reports.when_closed[job] = asyncio.get_running_loop().create_future()
-        self.stop_execution(job)
+        known.stopped = True
+        self._workers.stop_execution(job)
         self._workers.close_job(job)
         await closed
         if free:

@@ -10,6 +10,7 @@ from jmars.errors import MemoryLimitError, StorageError
 from jmars.model.messages import (
     ChunksKept,
     ChunksLost,
+    CloseJob,
     EnqueueGraph,
     Failure,
     Finished,
@@ -17,9 +18,11 @@ from jmars.model.messages import (
     Interrupted,
     JobClosed,
     KeepChunks,
+    OpenJob,
     Refused,
     Replan,
     Started,
+    StopExecution,
     WorkerLost,
 )
 from jmars.worker.remote_scheduler import HostOrders, RecoverySnapshot, RemoteScheduler
@@ -59,8 +62,8 @@ def unpacked(data):
 
 def test_the_announcement_tells_where_each_operand_stands():
     known, sent, reports, orders, _ = host()
-    orders.open_job("job-1", table())
-    orders.enqueue_graph("job-1", [0, 1, 2, 3], [0, 0, 1, 1])
+    orders.take([OpenJob("job-1", table())])
+    orders.take([EnqueueGraph("job-1", [0, 1, 2, 3], [0, 0, 1, 1])])
     reports.report(Started("job-1", [0, 1], 0))
     reports.report(Started("job-1", [2], 1))
     reports.report(Finished("job-1", [0], 0, {0: (3,)}, [10]))
@@ -77,7 +80,7 @@ def test_the_announcement_tells_where_each_operand_stands():
 
 def test_lost_chunks_are_not_announced_and_uploads_are_named():
     known, _, reports, orders, _ = host()
-    orders.open_job("job-1", table())
+    orders.take([OpenJob("job-1", table())])
     reports.report(Finished("job-1", [2, 3], 0))
     reports.report(ChunksLost([5 + 2], "a bad checksum"))
     told = known.as_data([(100, 1)])
@@ -89,13 +92,13 @@ def test_lost_chunks_are_not_announced_and_uploads_are_named():
 
 def test_an_order_that_cannot_be_acted_on_ends_its_job_alone():
     _, sent, _, orders, workers = host()
-    orders.open_job("job-1", table())
+    orders.take([OpenJob("job-1", table())])
 
     def fails(job, *args):
         raise KeyError("injected")
 
     workers.enqueue_graph = workers.replan = workers.keep_chunks = fails
-    orders.open_job("job-2", table("job-2", 2))
+    orders.take([OpenJob("job-2", table("job-2", 2))])
     orders.take([EnqueueGraph("job-1", [0], [0]), Replan("job-1", [0], [0], []), FreeChunks([7])])
     assert [report.job for report in sent] == ["job-1"] * 2 and "KeyError: 'injected'" in sent[0].why
     assert workers.ordered[-1] == ("free_chunks", [7])
@@ -106,7 +109,7 @@ def test_an_order_that_cannot_be_acted_on_ends_its_job_alone():
 
 def test_an_order_without_a_job_that_cannot_be_carried_out_breaks_no_job():
     _, sent, _, orders, workers = host()
-    orders.open_job("job-1", table())
+    orders.take([OpenJob("job-1", table())])
 
     def no_folder(chunks):
         raise StorageError("no folder for spilled chunks")
@@ -118,11 +121,11 @@ def test_an_order_without_a_job_that_cannot_be_carried_out_breaks_no_job():
 
 def test_orders_about_jobs_that_were_refused_change_nothing():
     known, sent, _, orders, workers = host(refuses=True)
-    orders.open_job("job-1", table())
-    orders.enqueue_graph("job-1", [0], [0])
-    orders.stop_execution("job-1")
-    orders.replan("job-1", [], [], [])
-    orders.close_job("job-1")
+    orders.take([OpenJob("job-1", table())])
+    orders.take([EnqueueGraph("job-1", [0], [0])])
+    orders.take([StopExecution("job-1")])
+    orders.take([Replan("job-1", [], [], [])])
+    orders.take([CloseJob("job-1")])
     (refused,) = sent
     assert (type(refused), refused.job, refused.operand) == (Refused, "job-1", -1)
     assert isinstance(refused.failure.unpickled(), MemoryLimitError)
@@ -131,19 +134,19 @@ def test_orders_about_jobs_that_were_refused_change_nothing():
 
 def test_what_closed_jobs_took_is_told_to_a_scheduler_that_may_not_know():
     known, sent, reports, orders, _ = host()
-    orders.open_job("job-1", table())
-    orders.close_job("job-1")
+    orders.take([OpenJob("job-1", table())])
+    orders.take([CloseJob("job-1")])
     reports.report(JobClosed("job-1", {"makespan": 1.0}))
     assert known.as_data([])["closed"] == {"job-1": {"makespan": 1.0}}
     assert sent[-1] == JobClosed("job-1", {"makespan": 1.0})
-    orders.open_job("job-1", table(number=2))
+    orders.take([OpenJob("job-1", table(number=2))])
     assert known.as_data([])["closed"] == {}
 
 
 def test_an_abandoned_job_goes_with_all_chunks_and_without_a_report():
     async def test():
         known, sent, reports, orders, workers = host()
-        orders.open_job("job-1", table())
+        orders.take([OpenJob("job-1", table())])
         waiting = asyncio.ensure_future(orders.give_up("job-1"))
         await asyncio.sleep(0)
         assert [one[0] for one in workers.ordered[1:]] == ["stop_execution", "close_job"]
@@ -159,16 +162,16 @@ def test_an_abandoned_job_goes_with_all_chunks_and_without_a_report():
 
 def test_a_job_that_was_stopped_is_announced_as_such():
     known, _, _, orders, workers = host()
-    orders.open_job("job-1", table())
+    orders.take([OpenJob("job-1", table())])
     assert not known.as_data([])["jobs"]["job-1"]["stopped"]
-    orders.stop_execution("job-1")
+    orders.take([StopExecution("job-1")])
     assert known.as_data([])["jobs"]["job-1"]["stopped"]
     assert workers.ordered[-1] == ("stop_execution", "job-1")
 
 
 def test_a_job_that_cannot_be_unpickled_here_is_refused_with_the_reason():
     known, sent, _, orders, workers = host()
-    orders.open_job("job-1", b"cno_such_module\nf\n.")
+    orders.take([OpenJob("job-1", b"cno_such_module\nf\n.")])
     (refused,) = sent
     assert (refused.job, refused.operand) == ("job-1", -1) and "no_such_module" in refused.failure.text
     assert not known.jobs and not workers.ordered
@@ -176,9 +179,9 @@ def test_a_job_that_cannot_be_unpickled_here_is_refused_with_the_reason():
 
 def test_operands_that_come_after_a_stop_of_their_job_do_not_run():
     known, sent, _, orders, workers = host()
-    orders.open_job("job-1", table())
-    orders.stop_execution("job-1")
-    orders.enqueue_graph("job-1", [0, 1], [0, 0])
+    orders.take([OpenJob("job-1", table())])
+    orders.take([StopExecution("job-1")])
+    orders.take([EnqueueGraph("job-1", [0, 1], [0, 0])])
     assert sent == [Interrupted("job-1", [0, 1], -1)] and workers.ordered == ["open_job", ("stop_execution", "job-1")]
     assert unpacked(known.as_data([])["jobs"]["job-1"]["queued"]) == []
 
@@ -186,11 +189,11 @@ def test_operands_that_come_after_a_stop_of_their_job_do_not_run():
 def test_a_job_that_a_further_host_refuses_is_forgotten():
     async def test():
         known, sent, reports, orders, _ = host()
-        orders.open_job("job-1", table())
+        orders.take([OpenJob("job-1", table())])
         refused = Refused("job-1", -1, Failure.of(MemoryLimitError("too large; use less")))
         reports.report(refused)
         assert sent == [refused] and known.jobs == {}
-        orders.open_job("job-1", table())
+        orders.take([OpenJob("job-1", table())])
         waiting = asyncio.ensure_future(orders.give_up("job-1"))
         await asyncio.sleep(0)
         reports.report(refused)
@@ -202,7 +205,7 @@ def test_a_job_that_a_further_host_refuses_is_forgotten():
 
 def test_a_report_about_a_closed_job_is_sent_and_changes_nothing():
     known, sent, reports, orders, _ = host()
-    orders.open_job("job-1", table())
+    orders.take([OpenJob("job-1", table())])
     reports.report(JobClosed("job-1", {}))
     late = [Started("job-1", [0], 0), Finished("job-1", [0], 0), JobClosed("job-1", {"makespan": 1.0})]
     for report in late:
@@ -212,7 +215,7 @@ def test_a_report_about_a_closed_job_is_sent_and_changes_nothing():
 
 def test_a_chunk_that_moved_is_told_under_the_worker_of_its_new_host():
     known, _, reports, orders, _ = host()
-    orders.open_job("job-1", table())
+    orders.take([OpenJob("job-1", table())])
     reports.report(Finished("job-1", [2, 3], 0))
     reports.report(ChunksKept([5 + 3], 4))
     told = known.as_data([])["jobs"]["job-1"]
