@@ -90,26 +90,8 @@ class EngineHead(ClusterHead):
         return sum(row.worker.memory for row in self.workers.here)
 
     async def ready(self) -> dict[str, Any]:
-        """The facts that a client needs; "arena" 0 tells that no memory is shared, planners use "machines"."""
-        return {
-            "arena": 0,
-            "capacity": self.limit,
-            "janitor": 0,
-            "pid": os.getpid(),
-            "workers": self.n_workers,
-            "threads": 1,
-            "limit": self.limit,
-            "detached": False,
-            "machines": self._rows(),
-        }
-
-    def descriptor(self) -> Any:
-        """Raise ClusterError."""
-        raise ClusterError("the workers of an engine share no memory with clients; connect with jmars.connect()")
-
-    def profile(self) -> dict[str, Any]:
-        """Measured costs of operands on the engine's workers."""
-        return self.workers.profile.as_data()
+        """The facts that a client needs; planners use "machines"."""
+        return self.facts() | {"capacity": self.limit, "machines": self._rows()}
 
     @property
     def bounds(self) -> tuple[int, int] | None:

@@ -85,11 +85,10 @@ class ClusterHead(ABC):
         workers: ExecutionActor | Hosts,
         names: Sequence[str],
         plan_bytes: int,
-        machine: Callable[[], Machine],
         resumed: Callable[[], None] = lambda: None,
     ) -> Scheduler:
         """A scheduler in this process; where asked for in processes of its own, which may die without harm."""
-        common = plan_bytes, self.job_ended, machine, self.read_chunk
+        common = plan_bytes, self.job_ended, self._machine, self.read_chunk
         if not self.orders["schedulers"]:
             return InProcessScheduler(workers, names, *common)
         orders, journal = {"limit": self.limit, "workers": self.n_workers, **self.orders}, str(self.folders.journal)
@@ -138,15 +137,31 @@ class ClusterHead(ABC):
     async def ready(self) -> dict[str, Any]:
         """Wait until workers can compute; returns the facts that a client needs."""
 
-    @remote_method
-    @abstractmethod
-    def descriptor(self) -> Any:
-        """Descriptor of the shared memory."""
+    def facts(self) -> dict[str, Any]:
+        """Facts that a client needs of any cluster; "arena" 0 tells that no memory is shared."""
+        return {
+            "arena": 0,
+            "janitor": self.janitor,
+            "pid": os.getpid(),
+            "workers": self.n_workers,
+            "threads": 1,
+            "limit": self.limit,
+            "detached": self.orders["detach"],
+        }
 
     @remote_method
-    @abstractmethod
+    def descriptor(self) -> Any:
+        """Descriptor of the shared memory; raises ClusterError where there is none."""
+        raise ClusterError("this cluster shares no memory with clients; connect with jmars.connect()")
+
+    @remote_method
     def profile(self) -> dict[str, Any]:
         """Measured costs of operands."""
+        return self._machine().profile.as_data()
+
+    @abstractmethod
+    def _machine(self) -> Machine:
+        """The machine to plan for, or the machines."""
 
     @remote_method
     @abstractmethod

@@ -43,7 +43,7 @@ class Host(ClusterHead):
         self.machine = HostMachine(orders, folders, zygote, janitor, arena, self.ended.set)
         self.execution = self.machine.execution
         plans, names = memory.plan_bytes(orders["limit"]), self.machine.names
-        scheduler = self.make_scheduler(self.execution, names, plans, self._machine)
+        scheduler = self.make_scheduler(self.execution, names, plans)
         status = partial(host_status, self.execution)
         watch = WhyService(status, self.machine.moved, scheduler.reasons, self.stalled)
         passing = ChunkTransferActor(self.machine.store, arena.memory)
@@ -63,18 +63,15 @@ class Host(ClusterHead):
     async def ready(self) -> dict[str, Any]:
         """Wait until the executors are forked; returns the facts for mapping the arena."""
         await self.machine.ready()
-        return self._facts()
+        return self.facts()
 
-    def _facts(self) -> dict[str, Any]:
-        return {
+    def facts(self) -> dict[str, Any]:
+        """Facts that a client needs to map the arena, too."""
+        return super().facts() | {
             "arena": self.arena.size,
             "capacity": self.arena.capacity,
-            "janitor": self.janitor,
-            "pid": os.getpid(),
             "workers": self.n_workers - self.machine.n_gpus,
             "threads": self.orders["threads"],
-            "limit": self.orders["limit"],
-            "detached": self.orders["detach"],
             "machines": None,  # one, with common memory
         }
 
@@ -91,15 +88,11 @@ class Host(ClusterHead):
         try:
             await self.machine.scale(n)
         finally:
-            self.tell_clients("scaled", self._facts())
+            self.tell_clients("scaled", self.facts())
 
     def descriptor(self) -> Descriptor:
         """Descriptor of the shared memory."""
         return Descriptor(self.arena.fd)
-
-    def profile(self) -> dict[str, Any]:
-        """Measured costs of operands on this host."""
-        return self.execution.ledger.profile.as_data()
 
     async def info(self) -> dict[str, Any]:
         """Processes, memory and limits; see Cluster.info."""

@@ -44,7 +44,7 @@ from jmars.deploy.janitor import start_janitor
 from jmars.deploy.launch import Launches
 from jmars.deploy.roster import CommonBits, HostsChunks, Roster
 from jmars.deploy.tickets import LOOPBACK, Enrolment, JoinTickets, strangers
-from jmars.errors import ClusterError, JmarsError
+from jmars.errors import JmarsError
 from jmars.model import events
 from jmars.model.status import HostStatus
 from jmars.plan import Profile, Workers
@@ -122,7 +122,7 @@ class HostsHead(ClusterHead):
             passing = HostsChunks(self.roster)
             plans = memory.plan_bytes(memory.default_limit())
             set_engine(NoComputeEngine(self.limit, self.n_workers))  # tensors are built here where a graph unfolds
-            scheduler = self.make_scheduler(self.hosts, self.hosts.names, plans, self._machine, self._tell_standing)
+            scheduler = self.make_scheduler(self.hosts, self.hosts.names, plans, self._tell_standing)
             self._elastic = ElasticHosts(
                 self.roster, launches, self.orders["hosts"], passing.is_coming, scheduler.session.demand
             )
@@ -227,26 +227,12 @@ class HostsHead(ClusterHead):
         return sum(self.roster.facts[row.number]["limit"] for row in self._here())
 
     async def ready(self) -> dict[str, Any]:
-        """The facts that a client needs; "arena" 0 tells that no memory is shared, planners use "machines"."""
-        return {
-            "arena": 0,
+        """The facts that a client needs; planners use "machines"."""
+        return self.facts() | {
             "capacity": sum(row.memory for row in self._here()),
-            "janitor": self.janitor,
-            "pid": os.getpid(),
             "workers": sum(row.cores for row in self._here()),
-            "threads": 1,
-            "limit": self.limit,
-            "detached": self.orders["detach"],
             "machines": self._rows(self._planned_on()),
         }
-
-    def descriptor(self) -> Any:
-        """Raise ClusterError."""
-        raise ClusterError("the hosts of this cluster share no memory with clients; connect with jmars.connect()")
-
-    def profile(self) -> dict[str, Any]:
-        """Measured costs of operands."""
-        return self._profile.as_data()
 
     async def info(self) -> dict[str, Any]:
         """Hosts, workers, memory; see Cluster.info."""

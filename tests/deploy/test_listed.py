@@ -101,7 +101,7 @@ def test_an_override_of_a_remote_method_is_remote():
 def test_a_client_reaches_its_own_calls_and_those_that_concern_no_client():
     class Head(ClusterHead):
         n_workers = limit = 0
-        descriptor = profile = info = look = ready = None
+        info = look = ready = _machine = None
 
         def __init__(self):
             self._actors, self._knocking = {}, {}
