@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from jmars.actors.tls_link import format_address
 from jmars.deploy.control_process import process_settings
 from jmars.deploy.hosts_host import LOCAL
-from jmars.deploy.launch import Launched, Launcher, LocalLauncher
+from jmars.deploy.launch import Launches, LocalLauncher
 from jmars.deploy.launch_ssh import SshLauncher
 from jmars.deploy.roster import Roster
 from jmars.deploy.tickets import LEASE, LOOPBACK, Enrolment, Ticket
@@ -29,7 +29,7 @@ END_LOOK_SECONDS = 5.0  # between two questions whether the process of a given-u
 LOCAL_LEASE = 8.0  # seconds of silence of the head, after which a host on this machine ends
 
 
-class HostLaunches:
+class HostLaunches(Launches):
     """The hosts that the head starts.
 
     Parameters
@@ -53,11 +53,10 @@ class HostLaunches:
         port: int,
         far_port: Callable[[], Awaitable[int]],
     ) -> None:
-        self._cluster, self._places, self._roster, self._enrolment = cluster, places, roster, enrolment
-        self._port, self._far_port = port, far_port
+        super().__init__(cluster, roster, enrolment, port)
+        self._places, self._far_port = places, far_port
         self._is_open = any(_is_far(place) for place in places)  # the head listens on all addresses
         self._known: list[str] = []  # addresses of this machine that hosts reach
-        self._launched: dict[int, Launched] = {}
         self._recognizing: set[asyncio.Task[None]] = set()
         self._placed: dict[int, Mapping[str, Any]] = {}  # places of hosts that were started
         self._returning: dict[int, asyncio.Task[None]] = {}  # looks after hosts that were given up
@@ -104,7 +103,7 @@ class HostLaunches:
 
     async def _start(
         self,
-        launcher: Launcher,
+        launcher: LocalLauncher | SshLauncher,
         number: int,
         place: Mapping[str, Any],
         addresses: Sequence[str],
@@ -161,14 +160,6 @@ class HostLaunches:
             except JmarsError as error:
                 log.warning("host %d could not be started again: %s", number, error)
 
-    async def opinion(self, number: int) -> str:
-        """What the control process of a host does: "running", "stopped", "gone"; "" where nobody can tell."""
-        launched = self._launched.get(number)
-        if launched is None:
-            return ""
-        pid = launched.answer["pid"]
-        return (await launched.is_alive([pid]) or {}).get(pid, "")
-
     async def end_host(self, number: int, patience: float) -> None:
         """Wait for the end of a host that was told to end; kill it after `patience` seconds."""
         self._placed.pop(number, None)
@@ -181,10 +172,7 @@ class HostLaunches:
         for task in list(self._returning.values()):
             task.cancel()
         self._placed.clear()
-        ended = await asyncio.gather(*[one.end(patience) for one in self._launched.values()], return_exceptions=True)
-        for number, sure in zip(self._launched, ended, strict=True):
-            if sure is not True:
-                log.warning("whether host %d has ended is not known (%s); its lease ends it", number, sure)
+        await self._end(list(self._launched), patience)
 
 
 def _is_far(place: Mapping[str, Any]) -> bool:

@@ -10,15 +10,13 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
-import socket
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from jmars.deploy import hosts_head
-from jmars.deploy.inside_head import InsideHead, is_loopback
-from jmars.deploy.member import own_address
+from jmars.deploy.inside_head import Berth, Hosting, InsideHead
 from jmars.engines import guests
 from jmars.engines.dask import identities
 from jmars.engines.dask_connection import connect, security_at
@@ -34,15 +32,9 @@ def main() -> None:
 
 
 @dataclass(eq=False)
-class DaskBerth:
+class DaskBerth(Berth):
     """A Dask worker, where a host can live."""
 
-    key: str
-    place: str
-    address: str
-    cores: int
-    memory: int | None
-    spill: str | None
     client: Any
     slots: list[Any] = field(default_factory=list)  # futures of tasks that hold threads
 
@@ -58,8 +50,8 @@ class DaskBerth:
         return answer
 
 
-class DaskHosting:
-    """A Dask cluster with workers where hosts can live; see `Hosting`.
+class DaskHosting(Hosting):
+    """A Dask cluster with workers where hosts can live.
 
     Parameters
     ----------
@@ -117,11 +109,6 @@ class DaskHosting:
             )
             for _ in range(berth.cores)
         ]
-
-    def heads(self) -> Sequence[str]:
-        """Addresses of this machine for the workers: on the way to the scheduler, and by name."""
-        ours = own_address([self.address.rpartition("://")[2].partition("/")[0]])
-        return (ours,) if is_loopback(ours) else (ours, socket.gethostname())
 
     def security(self) -> str:
         """How Dask's connections are protected, in a sentence."""

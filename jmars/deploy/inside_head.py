@@ -20,16 +20,20 @@ import asyncio
 import ipaddress
 import json
 import logging
+import socket
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from jmars.actors.tls import Identity
 from jmars.actors.tls_link import format_address
 from jmars.deploy.control_process import process_settings
 from jmars.deploy.folders import Folders
 from jmars.deploy.hosts_head import HostsHead
-from jmars.deploy.launch import ANSWER_SECONDS, Launched, hear
+from jmars.deploy.launch import ANSWER_SECONDS, Launched, Launches, hear
+from jmars.deploy.member import own_address
 from jmars.deploy.roster import Roster
 from jmars.deploy.tickets import LOOPBACK, Enrolment, Ticket
 from jmars.engines import guests
@@ -155,7 +159,7 @@ def is_loopback(address: str) -> bool:
         return False
 
 
-class Hosting(Protocol):
+class Hosting:
     """An engine with workers where hosts can live.
 
     Attributes
@@ -169,32 +173,32 @@ class Hosting(Protocol):
     kind: str
     address: str
 
+    @abstractmethod
     async def start(self) -> None:
         """Connect; raises ClusterStartError."""
-        ...
 
+    @abstractmethod
     async def look(self, patience: float = 0.0) -> Mapping[str, Berth]:
         """Workers that can take a host now, by key; `patience` is how long to wait for workers that cannot yet."""
-        ...
 
     async def hold(self, key: str, guest: str) -> None:
-        """Take the slots of a worker until a guest there has ended."""
-        ...
+        """Take the slots of a worker until a guest there has ended; no effect where the engine keeps them for us."""
 
     def heads(self) -> Sequence[str]:
-        """Addresses of this machine for the workers."""
-        ...
+        """Addresses of this machine for the workers: on the way to the engine, and by name."""
+        ours = own_address([self.address.rpartition("://")[2].partition("/")[0]])
+        return (ours,) if is_loopback(ours) else (ours, socket.gethostname())
 
+    @abstractmethod
     def security(self) -> str:
         """How the engine's own connections are protected, in a sentence."""
-        ...
 
+    @abstractmethod
     async def close(self) -> None:
         """Free all slots, and hang up."""
-        ...
 
 
-class InsideLaunches:
+class InsideLaunches(Launches):
     """The hosts in an engine's workers.
 
     Parameters
@@ -208,13 +212,12 @@ class InsideLaunches:
     """
 
     def __init__(self, cluster: str, hosting: Hosting, roster: Roster, enrolment: Enrolment, port: int) -> None:
-        self._cluster, self._hosting, self._roster, self._enrolment = cluster, hosting, roster, enrolment
-        self._port = port
+        super().__init__(cluster, roster, enrolment, port)
+        self._hosting = hosting
         self._berths: Mapping[str, Berth] = {}
         self._keepers: dict[str, asyncio.Task[None]] = {}  # by berth
         self._first: dict[str, asyncio.Future[None]] = {}  # a first host is there, or the error
         self._in: dict[int, Berth] = {}
-        self._launched: dict[int, Launched] = {}
         self._lost: dict[int, asyncio.Event] = {}
         self._left: set[str] = set()  # workers whose host was told to leave
         self._looking: asyncio.Task[None] | None = None
@@ -267,21 +270,12 @@ class InsideLaunches:
         """Whether workers get further hosts."""
         return any(not one.done() for one in self._keepers.values())
 
-    def back(self, number: int) -> None:
-        """No effect: a guest does not start itself again."""
-
-    def gave_up(self, number: int) -> None:
-        """No effect: the engine starts another worker, and that gets a guest."""
-
     async def opinion(self, number: int) -> str:
         """State of a host's control process: "running", "stopped", "gone"; "" where no answer comes."""
-        launched, berth = self._launched.get(number), self._in.get(number)
-        if launched is None or berth is None:
-            return ""
-        if berth.key not in self._berths:
+        berth = self._in.get(number)
+        if berth is not None and berth.key not in self._berths:
             return "gone"  # with its worker
-        pid = launched.answer["pid"]
-        return (await launched.is_alive([pid]) or {}).get(pid, "")
+        return await super().opinion(number)
 
     async def end_host(self, number: int, patience: float) -> None:
         """Wait for the end of a host that was told to end; kill it after `patience` seconds. Its worker gets none."""
@@ -299,10 +293,7 @@ class InsideLaunches:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         here = [number for number, berth in self._in.items() if berth.key in self._berths]
-        ended = await asyncio.gather(*[self._launched[number].end(patience) for number in here], return_exceptions=True)
-        for number, sure in zip(here, ended, strict=True):
-            if sure is not True:
-                log.warning("whether host %d has ended is not known (%s); its lease ends it", number, sure)
+        await self._end(here, patience)
         await self._hosting.close()
 
     # -- own
@@ -386,33 +377,20 @@ CALL_SECONDS = 5.0  # beyond what a function may take: the way to the worker and
 Sign = Callable[[bytes, Identity], bytes]
 
 
-class Berth(Protocol):
-    """A worker of an engine, where a host can live.
+@dataclass(eq=False)
+class Berth:
+    """A worker of an engine, where a host can live."""
 
-    Attributes
-    ----------
-    key
-        The engine's name of the worker, unique in its lifetime.
-    place
-        Name of the worker for people.
-    address
-        Machine of the worker.
-    cores, memory
-        Cores, and bytes, that a host may take; None for half of the bytes that are available.
-    spill
-        Folder for chunks on disk; None for the host's default.
-    """
+    key: str  # the engine's name of the worker, unique in its lifetime
+    place: str  # name of the worker for people
+    address: str  # of its machine
+    cores: int  # that a host may take
+    memory: int | None  # bytes that a host may take; None for half of those that are available
+    spill: str | None  # folder for chunks on disk; None for the host's default
 
-    key: str
-    place: str
-    address: str
-    cores: int
-    memory: int | None
-    spill: str | None
-
-    def call(self, function: Callable[..., Any], *args: Any) -> Awaitable[Any]:
-        """Call a function in a thread of the worker; raises ClusterError where the worker is gone."""
-        ...
+    @abstractmethod
+    async def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function in a thread of the worker; raises ClusterLostError where the worker is gone."""
 
 
 class InsideLauncher:
@@ -444,7 +422,7 @@ class InsideLauncher:
         self._berth, self._sign, self._identity, self._patience = berth, sign, identity, patience
 
     async def start(self, ticket: bytes, name: str, environment: Mapping[str, str]) -> Launched:
-        """Start a process there and wait for the answer; see `Launcher.start`."""
+        """Start a process there and wait for the answer; see `LocalLauncher.start`."""
         guest = GuestProcess(self._berth, self.guest, self._certified, environment, self._patience)
         try:
             return await hear(guest, ticket, name, self.place, guests.THIS_PYTHON, self._patience + CALL_SECONDS)

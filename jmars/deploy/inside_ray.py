@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,8 +20,7 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from jmars.deploy import hosts_head
-from jmars.deploy.inside_head import InsideHead, is_loopback
-from jmars.deploy.member import own_address
+from jmars.deploy.inside_head import Berth, Hosting, InsideHead
 from jmars.engines.engine import EngineWorker
 from jmars.engines.ray_cluster import RayConnection, nodes_of, security, settled
 from jmars.errors import ClusterLostError, text_of
@@ -50,16 +48,10 @@ class GuestActor:
 
 
 @dataclass(eq=False)
-class RayBerth:
+class RayBerth(Berth):
     """A node of Ray, where a host can live."""
 
-    key: str
-    place: str
-    address: str
-    cores: int
-    memory: int | None
     actor: Any
-    spill: str | None = None
 
     async def call(self, function: Callable[..., Any], *args: Any) -> Any:
         """Call a function in a thread of the actor; raises ClusterLostError where actor or node are gone."""
@@ -70,8 +62,8 @@ class RayBerth:
             raise ClusterLostError(f"{self.place}: {text_of(cause or error)}") from error
 
 
-class RayHosting:
-    """A Ray cluster with nodes where hosts can live; see `Hosting`.
+class RayHosting(Hosting):
+    """A Ray cluster with nodes where hosts can live.
 
     Parameters
     ----------
@@ -100,7 +92,7 @@ class RayHosting:
             if key not in self._berths:
                 actor = await asyncio.to_thread(_start_actor, node)
                 place = f"Ray node {node.name.removeprefix('node-')}"
-                self._berths[key] = RayBerth(key, place, node.host, node.cores, node.memory, actor)
+                self._berths[key] = RayBerth(key, place, node.host, node.cores, node.memory, None, actor)
                 self._ready[key] = settled(await asyncio.to_thread(actor.ready.remote))
                 self._ready[key].add_done_callback(partial(_tell, place))
         for key in [key for key in self._berths if key not in there]:
@@ -112,14 +104,6 @@ class RayHosting:
                 await asyncio.wait(self._ready.values(), timeout=FIRST_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         is_up = [key for key, ready in self._ready.items() if ready.done() and ready.exception() is None]
         return {key: self._berths[key] for key in is_up}
-
-    async def hold(self, key: str, guest: str) -> None:
-        """No effect: the actor has the CPUs."""
-
-    def heads(self) -> Sequence[str]:
-        """Addresses of this machine for the nodes: on the way to the head of Ray, and by name."""
-        ours = own_address([self.address.removeprefix("ray://")])
-        return (ours,) if is_loopback(ours) else (ours, socket.gethostname())
 
     def security(self) -> str:
         """How Ray's connections are protected, in a sentence."""

@@ -5,7 +5,8 @@
 
 The answer names process ids there. Later the host is asked, as a second opinion beside the host's own beats, whether
 the processes run. The process belongs to the host: the end of the launcher or of the connection does not end
-the process. `LocalLauncher`, below, and `SshLauncher` implement them.
+the process. `LocalLauncher`, below, is the launcher for this machine; `SshLauncher` and `InsideLauncher` start
+processes elsewhere.
 
 Output of a host's process: the answer in it, and its last words with secrets hidden.
 
@@ -19,49 +20,32 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
+import logging
 import os
 import re
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from abc import abstractmethod
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 from jmars.deploy import host_processes
 from jmars.deploy.host_processes import ProcessStat, read_stats, state_of
 from jmars.errors import ClusterStartError
+
+if TYPE_CHECKING:
+    from jmars.deploy.roster import Roster
+    from jmars.deploy.tickets import Enrolment
+
+log = logging.getLogger("jmars.host")
 
 JOIN = ("-P", "-m", "jmars", "host", "--join", "-")  # arguments of Python on the host
 ANSWER_SECONDS = 60.0  # until a host's process answers; importing from a slow network disk takes long
 OPINION_SECONDS = 4.0  # for a second opinion: a host is suspect after 3 s and given up after 8
 JANITOR_SECONDS = 8.0  # for the end of a host's processes; a janitor takes up to 5
 _LOG_BYTES = 4_000
-
-
-class Launcher(Protocol):
-    """Starts processes on one host."""
-
-    place: str  # where, for errors and lists
-
-    async def start(self, ticket: bytes, name: str, environment: Mapping[str, str]) -> Launched:
-        """Start a host's process and wait for its answer.
-
-        Parameters
-        ----------
-        ticket
-            One line of JSON, which is written to the process's stdin.
-        name
-            The host's name, for errors.
-        environment
-            Variables that the process gets beside those of the place; not for secrets.
-
-        Raises
-        ------
-        ClusterStartError
-            If no process answers, or if it answers with an error; what was started is ended.
-        """
-        ...
 
 
 class HostProcess(Protocol):
@@ -98,32 +82,55 @@ class HostProcess(Protocol):
         ...
 
 
-class Launches(Protocol):
-    """The hosts that a head starts: `HostLaunches`, and `InsideLaunches` for hosts in workers of an engine."""
+class Launches:
+    """The hosts that a head starts: `HostLaunches` at places, and `InsideLaunches` in workers of an engine.
 
+    Parameters
+    ----------
+    cluster
+        Id of the cluster.
+    port
+        Where the head listens for hosts.
+    """
+
+    def __init__(self, cluster: str, roster: Roster, enrolment: Enrolment, port: int) -> None:
+        self._cluster, self._roster, self._enrolment, self._port = cluster, roster, enrolment, port
+        self._launched: dict[int, Launched] = {}  # by number
+
+    @abstractmethod
     async def add(self, place: Mapping[str, Any], number: int) -> None:
         """Start a further host of a living cluster; raises ClusterError."""
-        ...
+
+    @abstractmethod
+    async def end_host(self, number: int, patience: float) -> None:
+        """Wait for the end of a host that was told to end; kill it after `patience` seconds."""
+
+    @abstractmethod
+    async def end(self, patience: float) -> None:
+        """Wait for the ends of all hosts, which were told to end; kill them after `patience` seconds."""
 
     def back(self, number: int) -> None:
         """A host is here again, in the same process, with another janitor."""
-        ...
 
     def gave_up(self, number: int) -> None:
         """A silent host was given up; it may be started again."""
-        ...
 
     async def opinion(self, number: int) -> str:
         """State of a host's control process: "running", "stopped", "gone"; "" where no answer comes."""
-        ...
+        launched = self._launched.get(number)
+        if launched is None:
+            return ""
+        pid = launched.answer["pid"]
+        return (await launched.is_alive([pid]) or {}).get(pid, "")
 
-    async def end_host(self, number: int, patience: float) -> None:
-        """Wait for the end of a host that was told to end; kill it after `patience` seconds."""
-        ...
-
-    async def end(self, patience: float) -> None:
-        """Wait for the ends of all hosts, which were told to end; kill them after `patience` seconds."""
-        ...
+    async def _end(self, numbers: Collection[int], patience: float) -> None:
+        """`end` for these hosts."""
+        ended = await asyncio.gather(
+            *[self._launched[number].end(patience) for number in numbers], return_exceptions=True
+        )
+        for number, sure in zip(numbers, ended, strict=True):
+            if sure is not True:
+                log.warning("whether host %d has ended is not known (%s); its lease ends it", number, sure)
 
 
 class Launched:
@@ -239,7 +246,7 @@ class Launched:
 
 
 async def hear(process: HostProcess, ticket: bytes, name: str, place: str, python: str, patience: float) -> Launched:
-    """Send the ticket to a process that was started, and wait for its answer; see `Launcher.start`.
+    """Send the ticket to a process that was started, and wait for its answer; see `LocalLauncher.start`.
 
     Parameters
     ----------
@@ -461,7 +468,22 @@ class LocalLauncher:
         self._patience = patience
 
     async def start(self, ticket: bytes, name: str, environment: Mapping[str, str]) -> Launched:
-        """Start a process and wait for its answer; see `Launcher.start`."""
+        """Start a process and wait for its answer.
+
+        Parameters
+        ----------
+        ticket
+            One line of JSON, which is written to the process's stdin.
+        name
+            The host's name, for errors.
+        environment
+            Variables that the process gets beside those of the place; not for secrets.
+
+        Raises
+        ------
+        ClusterStartError
+            If no process answers, or if it answers with an error; what was started is ended.
+        """
         try:
             process = subprocess.Popen(
                 [self._python, *JOIN],

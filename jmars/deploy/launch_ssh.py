@@ -114,7 +114,7 @@ class SshLauncher:
         return await self._route.connect(f"{name} ({self.place})", self._login_patience)
 
     async def start(self, ticket: bytes, name: str, environment: Mapping[str, str]) -> Launched:
-        """Start a process there and wait for its answer; see `Launcher.start`."""
+        """Start a process there and wait for its answer; see `LocalLauncher.start`."""
         command = remote_program(self._python, JOIN, environment)
         connection, self._connection = self._connection or await self._connect(name), None
         try:

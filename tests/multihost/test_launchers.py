@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from jmars.deploy.control_process import ended_within
-from jmars.deploy.launch import Launched, Launcher, LocalLauncher
+from jmars.deploy.launch import Launched, LocalLauncher
 from jmars.deploy.launch_ssh import SshLauncher
 from jmars.errors import ClusterStartError
 from tests.multihost.machines import Machine
@@ -31,7 +31,7 @@ class Stage:
     machine: Machine | None
     noise: str = ""  # commands of the shell before the program
 
-    def launcher(self, behaviour: str, patience: float = 20.0, python: str = "") -> Launcher:
+    def launcher(self, behaviour: str, patience: float = 20.0, python: str = "") -> LocalLauncher | SshLauncher:
         program = python or str(self._program(behaviour))
         return SshLauncher(self.place, program, patience) if self.place else LocalLauncher(program, patience)
 
@@ -91,7 +91,7 @@ def launched(stage: Stage, ticket: bytes, then: Callable[[Launched], Awaitable[A
     return asyncio.run(all_of_it())
 
 
-def error_of(launcher: Launcher, ticket: bytes) -> str:
+def error_of(launcher: LocalLauncher | SshLauncher, ticket: bytes) -> str:
     with pytest.raises(ClusterStartError) as caught:
         asyncio.run(launcher.start(ticket, "host-3", {}))
     error: BaseException | None = caught.value
