@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from jmars.actors import Mailbox
 from jmars.actors.registry import find_entry, refuse_twin
@@ -26,11 +26,12 @@ from jmars.client import cluster_registry
 from jmars.client.arrays import arrays_of
 from jmars.client.cluster_registry import open_clusters
 from jmars.client.connection import Connection, patient_connection, reason, refuse_forked
-from jmars.client.engine_clusters import LEASE, EngineClusters, checked_lease, scheduler_processes, whole_number
+from jmars.client.engine_clusters import LEASE, checked_lease, scheduler_processes, whole_number
 from jmars.client.host_clusters import HostClusters
 from jmars.client.job import FloatWarnings, Job, fetch_each, with_recovery
 from jmars.client.job_registry import JobRegistry, attach, descriptors_of, outputs_of
 from jmars.client.local_runs import LocalRuns, kept_bytes, load_local_runs
+from jmars.client.notebook_views import ClusterFacts, Shown
 from jmars.client.sent_graphs import Retained, SentGraphs, Uploads, move_here
 from jmars.deploy.control_process import ClusterProcess, attached, local
 from jmars.deploy.memory import default_limit, usable_cores
@@ -44,13 +45,16 @@ from jmars.tensor.spawn import Output, Spawned
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import LinkedGraph
 
+if TYPE_CHECKING:
+    from jmars.plan import Workers
+
 SENT_AT_ONCE = 3_000  # nodes of a graph that `submit` sends itself, in a tenth of a second; a thread sends larger ones
 
 _settings: dict[str, Any] = {}  # of a default cluster that starts
 _start_lock = free_in_child(threading.RLock())  # held while the default cluster starts
 
 
-class Cluster(EngineClusters, HostClusters):
+class Cluster(HostClusters, Shown):
     """Worker processes on this machine that share memory; a context manager.
 
     The newest open cluster is the default: tensors are computed there unless they are submitted elsewhere.
@@ -174,6 +178,98 @@ class Cluster(EngineClusters, HostClusters):
     def closed(self) -> bool:
         """Whether the cluster was closed."""
         return self._closed
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else f"{self.n_workers} workers"
+        return f"<Cluster {self.name}: {state}>"
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """In IPython: workers, memory and running jobs, as the cluster tells them now."""
+        told = repr(self) if self.closed or cycle else f"<Cluster {ClusterFacts.of(self.info(), self.jobs()).text()}>"
+        printer.text(told)
+
+    @property
+    def n_workers(self) -> int:
+        """Number of worker processes; on an engine, of the workers that it has now."""
+        return int(self._ready()["workers"])
+
+    @property
+    def memory_limit(self) -> int:
+        """Bytes for all processes of the cluster together; on an engine, for our tasks on its present workers."""
+        return int(self._ready()["limit"])
+
+    @property
+    def capacity(self) -> int:
+        """Bytes of them that chunks and scratch may take; the processes themselves take the rest."""
+        return int(self._ready()["capacity"])
+
+    @property
+    def threads(self) -> int:
+        """Threads that BLAS may use inside a worker."""
+        return int(self._ready()["threads"])
+
+    @property
+    def machines(self) -> Workers | None:
+        """Workers of an engine as planners see them; None for a cluster on one host."""
+        from jmars.plan import Workers
+
+        rows = self._ready()["machines"]
+        return None if rows is None else Workers.build(**rows)
+
+    def scale(self, n: int | Sequence[str]) -> None:
+        """Have so many workers on this machine, or hosts, or further hosts at new places; or ask an engine for workers.
+
+        Workers of a local cluster come in some milliseconds; leaving workers finish the running operands.
+        An engine's workers come when the engine has them. On several hosts the call returns when the hosts have come
+        or left: a host runs at each place at most, hosts come at the places that have none, in the order in which the
+        places were named, and the hosts that hold least leave, as by `evacuate`. It ends `adapt`.
+
+        Parameters
+        ----------
+        n
+            A number, or new places as of `Cluster.hosts`: ["node-9"].
+
+        Raises
+        ------
+        ClusterError
+            If the number of workers is fixed, as on a local cluster with GPUs; or there are not so many places, or a
+            host cannot leave.
+        ClusterStartError
+            If hosts or processes do not come up; the cluster goes on with the others.
+        MemoryLimitError
+            If the memory limit leaves no room for so many processes.
+
+        Examples
+        --------
+        >>> with jmars.Cluster(n_workers=1) as cluster:
+        ...     cluster.scale(3)
+        ...     cluster.n_workers
+        3
+        """
+        if isinstance(n, Sequence) and not isinstance(n, str) and n and all(isinstance(one, str) for one in n):
+            self.ask("host", "scale", list(n))
+        else:
+            if isinstance(n, str):
+                raise ValueError(f"n is {n!r}; give a number, or a list of new places: [{n!r}]")
+            self.ask("host", "scale", whole_number("n", n, 0))
+
+    def adapt(self, least: int, most: int) -> None:
+        """Have between `least` and `most` workers of an engine, or hosts, as there is work; raises as `scale`, and on
+        a local cluster.
+
+        A host comes when there are 5 s of work for each of its executors, and leaves when fewer hosts were enough for
+        30 s.
+        """
+        bounds = whole_number("least", least, 0), whole_number("most", most)
+        if bounds[0] > bounds[1]:
+            raise ValueError(f"least is {least} and most is {most}; give a most that is not below it")
+        self.ask("host", "adapt", *bounds)
+
+    def _ready(self) -> dict[str, Any]:
+        """Facts about workers and memory; an engine is asked, as its workers come and go."""
+        if self._facts["machines"] is not None and not self.closed:
+            self._facts.update(self.ask("host", "ready"))
+        return self._facts
 
     def submit(self, *tensors: Tensor | Spawned | Output, name: str = "") -> Job:
         """Start computing tensors, and results of spawned functions; returns at once with a handle.

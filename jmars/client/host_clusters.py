@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Self, TypeAlias, TypeVar
 
 from jmars.actors.registry import refuse_twin
-from jmars.client.engine_clusters import LEASE, checked_lease, scheduler_processes, whole_number
+from jmars.client.engine_clusters import LEASE, EngineClusters, checked_lease, scheduler_processes, whole_number
 from jmars.config import config
 from jmars.devices.find import gpu_names
 from jmars.units import parse_bytes
@@ -26,13 +26,8 @@ PerHost: TypeAlias = (
 QUEUE_SECONDS = 7 * 24 * 3600.0  # for which a ticket is valid
 
 
-class HostClusters:
+class HostClusters(EngineClusters):
     """Methods of `Cluster` about several hosts."""
-
-    @classmethod
-    @abstractmethod
-    def of_host(cls, host: Any) -> Self:
-        """The cluster of a host."""
 
     @abstractmethod
     def ask(self, actor: str, method: str, *args: Any, timeout: float | None = None) -> Any:
