@@ -71,7 +71,7 @@ TABLE = """
             deploy/far_host.py client/host_clusters.py
   1050  engines: hosts inside workers
             deploy/inside*.py engines/guests.py
-  5250  engines: tasks on Dask and Ray
+  5150  engines: tasks on Dask and Ray
             engines/* deploy/engine_head.py client/engine_clusters.py
   8650  host: memory, dispatch, processes
             memory/* dispatch/* processes/* worker/* storage/*
@@ -95,7 +95,7 @@ TABLE = """
             deploy/* actors/*
    700  xarray
             client/xarray*.py
-  4200  client core
+  4300  client core
             client/*
   2300  model and settings
             *
