@@ -2,7 +2,6 @@
 
 memory.py    measures memory of processes, and limits of the machine or container
 folders.py   the private folder, registry file and spill folder of a cluster
-fault_isolation.py  ends the jobs that run, and not the process, after a fault of jmars
 clients.py   the actors of clients, and their holds
 ca.py        certificate authority of a cluster of several hosts
 tickets.py   secrets by which hosts join a cluster
@@ -15,7 +14,7 @@ host_machine.py  workers, store and memory of one machine, within its control pr
 host.py      the control process: workers, their store, and a scheduler
 engine_head.py  the head of a cluster on an engine: scheduler and clients, in a thread of the kernel
 host_facts.py  versions and CPU features of hosts, and how hosts compute the same bits
-control_process.py  a cluster in the hands of a client program (ClusterProcess)
+control_process.py  a cluster in the hands of a client program (ClusterProcess); faults in a control process
 hosts_host.py   starts the head of a cluster of several hosts
 host_processes.py  processes of a remote host: whether they run, and their end
 launch.py    starts and watches the process of a remote host

@@ -5,6 +5,13 @@ on this machine, in 20 ms: of workers here (`local`), of several hosts, or of ho
 (hosts_host.py). `ClusterThread` is a thread of this process: the head of a cluster on an engine (engine_head.py), or
 the way to a cluster on another machine (far_host.py).
 
+FaultIsolation: an unexpected exception in a control process ends the jobs that run, and not the process.
+
+Reports and orders of a job are isolated where they are taken. All other faults reach the exception handler of the loop:
+timers, messages without a job, messages of child processes. Such a fault may belong to any job, so all running jobs end
+with an InternalError, and no client waits for ever. A process that fails again and again ends.
+Source: docs/explanation/reliability.md, "Faults of jmars itself".
+
 Waits for processes of a cluster that are no children of this process.
 
 Environment of a process that computes: how freed memory is kept, and how many threads libraries may use.
@@ -24,7 +31,9 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from abc import abstractmethod
+from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,13 +43,14 @@ from jmars.actors.channel import received
 from jmars.actors.registry import Entry
 from jmars.deploy.folders import Folders, sweep
 from jmars.deploy.memory import chosen_limit
-from jmars.errors import ClusterStartError, MemoryLimitError, text_of
+from jmars.errors import ClusterStartError, MemoryLimitError, fault_of, text_of
 from jmars.model.versions import refuse_other_versions
 
 log = logging.getLogger("jmars.host")
 
 START_SECONDS = 30.0
 END_SECONDS = 5.0
+MOST_FAULTS, FAULT_SECONDS = 20, 60.0  # faults in so many seconds after which the process ends
 THREAD_SECONDS = 30.0  # for an engine to free our results, or a connection to end
 
 
@@ -286,6 +296,39 @@ def take_orders() -> tuple[dict[str, Any], int, int]:
     sys.path[:] = orders["path"]
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s %(message)s")
     return orders, kernel_end, answer
+
+
+class FaultIsolation:
+    """Acts on contexts of `loop.call_exception_handler`.
+
+    Parameters
+    ----------
+    break_jobs
+        Ends the running jobs for a reason.
+    give_up
+        Ends the process for a reason.
+    """
+
+    def __init__(self, break_jobs: Callable[[str], None], give_up: Callable[[str], None]) -> None:
+        self._break_jobs, self._give_up = break_jobs, give_up
+        self._times: deque[float] = deque(maxlen=MOST_FAULTS)
+
+    def handle(self, context: dict[str, Any]) -> None:
+        """Log a fault and end the running jobs."""
+        error = context.get("exception")
+        log.error("%s", context["message"], exc_info=error)
+        if error is None or context["message"].startswith("socket.accept"):
+            return  # out of files: the loop accepts again in a second
+        what, now = fault_of(error), time.monotonic()
+        self._times.append(now)
+        if len(self._times) == MOST_FAULTS and now - self._times[0] < FAULT_SECONDS:
+            self._give_up(f"its control process failed {MOST_FAULTS} times, last with {what}; please report that")
+            return
+        try:
+            self._break_jobs(what)
+        except Exception as second:
+            log.exception("the running jobs could not be ended")
+            self._give_up(f"its control process failed with {what}, and then {fault_of(second)}; please report that")
 
 
 def _first_line(process: subprocess.Popen[bytes], seconds: float) -> bytes:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jmars.actors import ActorChannel, Mailbox, remote_method, serve
 from jmars.deploy.clients import ChunkStore, Client, Clients, Lease
-from jmars.deploy.fault_isolation import FaultIsolation
+from jmars.deploy.control_process import FaultIsolation
 from jmars.deploy.folders import Folders
 from jmars.deploy.scheduler_subprocess import SchedulerSubprocess
 from jmars.errors import ClusterError, JmarsError, fault_of

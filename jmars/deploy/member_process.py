@@ -32,8 +32,7 @@ from jmars.actors.tls import HEAD, Identity, client_context
 from jmars.actors.tls_link import connect_tls
 from jmars.deploy import memory
 from jmars.deploy.beats import Beats, beats_order
-from jmars.deploy.control_process import process_settings
-from jmars.deploy.fault_isolation import FaultIsolation
+from jmars.deploy.control_process import FaultIsolation, process_settings
 from jmars.deploy.folders import Folders, sweep
 from jmars.deploy.janitor import LEAVE, start_janitor
 from jmars.deploy.member import Member

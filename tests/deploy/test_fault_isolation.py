@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jmars.deploy.fault_isolation import MOST_FAULTS, FaultIsolation
+from jmars.deploy.control_process import MOST_FAULTS, FaultIsolation
 
 
 def context(error: Exception | None = None, message: str = "a timer failed") -> dict[str, Any]:
