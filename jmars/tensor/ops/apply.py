@@ -64,7 +64,7 @@ _GIVE_BOTH = "give apply_along_axis dtype= and shape="
 @offers("apply_along_axis")
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, dtype: Any = None,
                      shape: Any = None, **kwargs: Any) -> Tensor:  # fmt: skip
-    """`np.apply_along_axis`: calls `func1d(line, *args, **kwargs)` along `axis`, which is brought into a single chunk.
+    """`np.apply_along_axis`: calls `func1d(line, *args, **kwargs)` along `axis`, brought into a single chunk.
 
     Parameters
     ----------
@@ -183,7 +183,7 @@ def map_overlap(func: Callable[..., Any], x: Any, depth: Any = 1, boundary: Any 
 
 
 def _no_shorter(lengths: tuple[int, ...], depth: int) -> tuple[int, ...]:
-    """Lengths of chunks of an axis, each at least `depth`, or the whole axis.
+    """Lengths of chunks of an axis, at least `depth`, or the whole axis.
 
     Examples
     --------
@@ -202,7 +202,7 @@ def _no_shorter(lengths: tuple[int, ...], depth: int) -> tuple[int, ...]:
 
 
 def _padded(x: Tensor, axis: int, depth: int, edge: Any) -> Tensor:
-    """`x` with the halo of both ends of an axis of few elements, in a single chunk along it."""
+    """`x` with the halo of both ends of an axis of few elements, in a single chunk along the axis."""
     widths = [(depth, depth) if i == axis else (0, 0) for i in range(x.ndim)]
     options = {} if edge in _PADDING else {"constant_values": edge}
     wide = pad(x, widths, _PADDING.get(edge, "constant"), **options)
@@ -223,7 +223,7 @@ def _per_axis(given: Any, ndim: int, default: Any) -> list[Any]:
 @offers("lib.stride_tricks.sliding_window_view")
 def sliding_window_view(x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False,
                         writeable: bool = False) -> Tensor:  # fmt: skip
-    """`np.lib.stride_tricks.sliding_window_view`: read-only windows, which see later writes to `x`.
+    """`np.lib.stride_tricks.sliding_window_view`: read-only windows, so that later writes to `x` are seen.
 
     Reductions and elementwise functions read the windows where the elements lie; computed windows are copies.
 
@@ -278,7 +278,7 @@ BOUNDARIES = ("reflect", "periodic", "nearest", "none")
 
 
 def add_halos(x: Tensor, depths: Shape, boundaries: tuple[Any, ...]) -> Tensor:
-    """Surrounds each chunk of `x` with `depths` elements of the neighbours; the larger blocks lie side by side.
+    """Surrounds the chunks of `x` with `depths` elements of the neighbours; the larger blocks lie side by side.
 
     Parameters
     ----------
@@ -306,7 +306,7 @@ def add_halos(x: Tensor, depths: Shape, boundaries: tuple[Any, ...]) -> Tensor:
 
 
 def halo_widths(x: Tensor, depths: Shape, boundaries: tuple[Any, ...]) -> list[list[tuple[int, int]]]:
-    """Elements of halo before and after each chunk, axis by axis."""
+    """Elements of halo before and after a chunk, axis by axis."""
     found = []
     for cut, depth, boundary in zip(x.chunks, depths, boundaries):
         ends = 0 if boundary == "none" else depth
@@ -320,7 +320,7 @@ def _edge_size(shape: Shape, depths: Shape) -> int:
 
 
 def _slabs(rim: Array, shape: Shape, depths: Shape) -> Iterator[tuple[int, Array, Array]]:
-    """Views of an edge array: (axis number, low end, high end) for each axis with a depth."""
+    """Views of an edge array: (axis number, low end, high end) per axis with a depth."""
     at = 0
     for axis, depth in enumerate(depths):
         if depth:
@@ -332,14 +332,14 @@ def _slabs(rim: Array, shape: Shape, depths: Shape) -> Iterator[tuple[int, Array
 
 @dataclass(frozen=True, eq=False)
 class ChunkEdges(Operand):
-    """Copies the elements of each chunk that a neighbour may need into a 1-d array."""
+    """Copies the elements of a chunk that a neighbour may need into a 1-d array."""
 
     depths: Shape
     name: ClassVar[str] = "edges"
     reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
-        """Identifies the operand by its depths."""
+        """Identifies the operand by the depths."""
         return ("edges", self.depths)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
@@ -354,7 +354,7 @@ class ChunkEdges(Operand):
 
 
 def copy_edges(out: Array, inputs: Sequence[Array], params: tuple[Shape], arg: Any) -> None:
-    """Copies both ends of a chunk along each axis."""
+    """Copies both ends of a chunk along all axes."""
     (x,), (depths,) = inputs, params
     for axis, low, high in _slabs(out, x.shape, depths):
         before = (slice(None),) * axis
@@ -409,7 +409,7 @@ class HaloExchange(Operand):
 
 
 def _neighbour_steps(kind: Sequence[Neighbours]) -> Iterator[Shape]:
-    """Steps to the existing neighbours of a chunk, -1, 0 or 1 for each axis."""
+    """Steps to the existing neighbours of a chunk, -1, 0 or 1 per axis."""
     options = [[step for step, n in ((-1, low), (0, 0), (1, high)) if n is not None] for _, low, high in kind]
     return (step for step in itertools.product(*options) if any(step))
 
@@ -422,7 +422,7 @@ def _shape_at(kind: Sequence[Neighbours], step: Shape) -> Shape:
 def join_halos(
     out: Array, inputs: Sequence[Array], params: tuple[tuple[Neighbours, ...], Shape, tuple[Any, ...]], arg: Any
 ) -> None:
-    """Assembles a block from the chunk, the edges of its neighbours, and the boundary values."""
+    """Assembles a block from the chunk, the edges of the neighbours, and the boundary values."""
     kind, depths, boundaries = params
     x, *rims = inputs
     start = [
@@ -516,7 +516,7 @@ class SlidingWindows(Operand):
     name: ClassVar[str] = "windows"
 
     def token(self) -> Hashable:
-        """Identifies the operand by its windows."""
+        """Identifies the operand by the windows."""
         return ("windows", self.sizes, self.steps, self.axes)
 
     def sliced(self, output: TensorData, index: Sequence[int | slice]) -> tuple[TensorData, list[int | slice]] | None:

@@ -1,8 +1,8 @@
 """Arguments that many functions share: `out=`, `like=`, `dtype=`, values to write; and results that are views.
 
 A tensor as `out=` is rebound to the result, a NumPy array is written at once. `like=` chooses the library of a new
-array. For `dtype=`, `where=`, `initial=` and `axis=` NumPy's own function is called on trial, with arrays of at most
-one element an axis: dtype and errors are NumPy's, and the rules stand in NumPy alone.
+array. For `dtype=`, `where=`, `initial=` and `axis=` NumPy's own function is called on trial, with arrays of at most a
+single element along an axis: dtype and errors are NumPy's, and the rules stand in NumPy alone.
 
 Values that are written into a tensor are converted by NumPy's rules; a value that does not fit raises NumPy's error.
 Numbers, text and lists are converted at once, by NumPy, in an array of their size. Arrays and tensors are cast by the
@@ -53,7 +53,7 @@ _NO_VALUE = getattr(np, "_NoValue", None)  # NumPy's mark for an argument that w
 
 
 def assign_out(result: Tensor, out: Any, name: str, casting: Any = "same_kind") -> Any:
-    """Returns `result`, or `out` after writing it; a NumPy array as `out` makes the function compute at once.
+    """Returns `result`, or `out` after the write; a NumPy array as `out` makes the function compute at once.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def assign_out(result: Tensor, out: Any, name: str, casting: Any = "same_kind") 
 
 
 def assign_core_out(result: Tensor, out: Any, name: str, core: int, casting: Any = "same_kind") -> Any:
-    """As `assign_out`, for ufuncs on matrices and vectors, of which the last `core` axes do not broadcast."""
+    """As `assign_out`, for ufuncs on matrices and vectors, whose last `core` axes do not broadcast."""
     there = out[0] if isinstance(out, tuple) else out
     if there is None:
         return result

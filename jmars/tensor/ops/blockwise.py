@@ -39,7 +39,7 @@ def blockwise(
     writes: bool = False,
     scratch: Scratch | None = None,
 ) -> Tensor:
-    """Makes the tensor whose chunks are `function(*blocks, *params)`, a call per grid position.
+    """Makes a tensor of chunks `function(*blocks, *params)`, a call per grid position.
 
     Parameters
     ----------
@@ -71,13 +71,13 @@ def blockwise(
 
 
 def two_copies(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
-    """Scratch of LAPACK's functions, which work on copies."""
+    """Scratch of LAPACK's functions for working copies."""
     return 2 * (out.nbytes + sum(one.nbytes for one in blocks))
 
 
 @dataclass(frozen=True, eq=False)
 class Blockwise(Operand):
-    """Calls a function with the chunks at each grid position."""
+    """Calls a function with the chunks of a grid position."""
 
     called: str
     function: Callable[..., Any]
@@ -125,7 +125,7 @@ class Blockwise(Operand):
 
 
 def _length_keys(splits: Splits, shape: tuple[int, ...]) -> tuple[tuple[Any, ...], ...]:
-    """Length keys of the chunks along each axis of a grid of `shape`; None for a tensor with other axes."""
+    """Length keys of the chunks along all axes of a grid of `shape`; None for a tensor with other axes."""
     if len(splits) != len(shape):
         return tuple((None,) * n for n in shape)
     kinds = [tuple(map(length_kind, cut)) for cut in splits]

@@ -1,8 +1,8 @@
 """Chunks of operands: helpers for `tile`, rechunking, shuffles, slivers, chunks of unknown length.
 
-Chunks of equal shape and role form a class and share one program; the differences travel as arguments. A part of a
-chunk has a start, a count and a step along every axis. Chunks of unknown length come from boolean masks and `unique`;
-kernels read the length from the chunk itself.
+Chunks of equal shape and role form a class and share a program; the differences travel as arguments. A part of a chunk
+has a start, a count and a step along every axis. Chunks of unknown length come from boolean masks and `unique`; kernels
+read the length from the chunk itself.
 
 Rechunking assembles output chunks from the overlapping input chunks. Where an output chunk would read more input chunks
 than memory holds (rows to columns), the elements are shuffled, all to all. First input chunks are copied into 1-d
@@ -10,8 +10,8 @@ arrays, ordered by output chunk. Then output chunks gather byte ranges of such a
 without loading the rest. So the number of operands is the number of input and output chunks, not of pieces; elements
 are spilled at most once, and an operand holds at most two chunks.
 
-Chunks of a shifted slice, or of `np.roll`, lie a few elements beside the chunks of another array. Most elements of such
-a chunk are in a single chunk, and slivers in the neighbours. A pass over elements reads all of them in place, and a
+Chunks of a shifted slice, or of `np.roll`, lie a few elements beside the chunks of an array. Most elements of such a
+chunk are in a single chunk, and slivers in the neighbours. A pass over elements reads all of them in place, and a
 separate operand copies a sliver, so that a large neighbour is neither held nor moved whole.
 Source: docs/decisions/0029-sorting-by-ranges.md, for any number of axes.
 """
@@ -68,9 +68,9 @@ Ints = NDArray[np.int64]
 
 
 def chunk_classes(axes: Sequence[Sequence[Hashable]]) -> tuple[list[tuple[Any, ...]], Ints]:
-    """Groups the chunks of a grid by keys: returns all combinations of keys, and the combination number of each chunk.
+    """Groups the chunks of a grid by keys: returns all combinations of keys, and the chunks' combination numbers.
 
-    `axes` holds a key per chunk, usually the length, for each axis.
+    `axes` holds a key per chunk, usually the length, for all axes.
 
     Examples
     --------
@@ -95,13 +95,13 @@ def add_by_class(
     inputs: Ints,
     args: Sequence[tuple[Any, ...]] | None = None,
 ) -> Ints:
-    """Adds an operand per row of `inputs`; makes `program(k)` once for each class `k` in `which`, shape (n,)."""
+    """Adds an operand per row of `inputs`; makes `program(k)` once per class `k` in `which`, shape (n,)."""
     used, row = np.unique(which, return_inverse=True)
     return builder.add_many([program(int(k)) for k in used], row.reshape(-1), inputs, args)
 
 
 def chunk_starts(lengths: Sequence[int]) -> list[int]:
-    """Start of each chunk along an axis, in elements.
+    """Starts of the chunks along an axis, in elements.
 
     Examples
     --------
@@ -112,7 +112,7 @@ def chunk_starts(lengths: Sequence[int]) -> list[int]:
 
 
 def corners(splits: Splits) -> list[tuple[Any, ...]]:
-    """First index of each chunk in C order of the grid, as a tuple of operand arguments.
+    """First indices of the chunks in C order of the grid, as a tuple of operand arguments.
 
     Examples
     --------
@@ -152,13 +152,13 @@ Array = np.ndarray[Any, Any]
 
 
 def part_step(chunk: ChunkType, params: tuple[tuple[int, int], ...], shape: tuple[int, ...]) -> Call:
-    """The step that gives a part of a chunk, of any shape; `params` are (count, step) for each axis."""
+    """The step that gives a part of a chunk, of any shape; `params` are (count, step) per axis."""
     view = view_slice if has_rows(chunk.shape, params) else None
     return Call(copy_slice, params, (0,), ChunkType(shape, chunk.dtype), True, view=view)
 
 
 def copy_slice(out: Array, inputs: Sequence[Array], params: tuple[tuple[int, int], ...], arg: tuple[int, ...]) -> None:
-    """Copies the part of a chunk that begins at `arg`; `params` are (count, step) for each axis."""
+    """Copies the part of a chunk that begins at `arg`; `params` are (count, step) per axis."""
     part = view_slice(inputs[0], params, arg)
     assert math.prod(part.shape) == out.size
     np.copyto(out.reshape(part.shape), part)
@@ -171,7 +171,7 @@ def has_rows(shape: tuple[int, ...], params: Sequence[tuple[int, int]]) -> bool:
 
 
 def view_slice(chunk: Array, params: tuple[tuple[int, int], ...], arg: tuple[int, ...]) -> Array:
-    """The part of a chunk that begins at `arg`, as a view; `params` are (count, step) for each axis."""
+    """The part of a chunk that begins at `arg`, as a view; `params` are (count, step) per axis."""
     index: tuple[Any, ...] = (*(local_slice(at, count, step) for at, (count, step) in zip(arg, params)), ...)
     part: Array = chunk[index]
     return part
@@ -246,7 +246,7 @@ def run_expression(out: Array | None, inputs: Sequence[Array], params: tuple[Any
 def run_reduction(out: Array, inputs: Sequence[Array], params: tuple[Reducer, tuple[int, ...], bool], arg: Any) -> None:
     """Runs the leaf of a reduction; the shape comes from the chunk.
 
-    `params` are the reducer, its axes, and whether the leaf is the whole reduction.
+    `params` are the reducer, the axes, and whether the leaf is the whole reduction.
     """
     reducer, axes, last = params
     (x,) = inputs
@@ -259,7 +259,7 @@ Lengths = tuple[int, ...]
 
 
 class Overlap(NamedTuple):
-    """Overlap of an output chunk with the input chunks along one axis."""
+    """Overlap of an output chunk with the input chunks along an axis."""
 
     first: int  # number of the first input chunk
     start: int  # first element within that chunk
@@ -268,7 +268,7 @@ class Overlap(NamedTuple):
 
 
 def overlaps(old: Lengths, new: Lengths) -> list[Overlap]:
-    """Overlap of each output chunk with the input chunks along an axis.
+    """Overlaps of all output chunks with the input chunks along an axis.
 
     Examples
     --------
@@ -301,7 +301,7 @@ def shuffle(data: TensorData, chunks: Splits) -> TensorData:
 
 
 def _segments(old: Lengths, new: Lengths) -> list[Lengths]:
-    """Lengths of the pieces of each input chunk, as divided by the output chunks along an axis."""
+    """Lengths of the pieces of the input chunks, as divided by the output chunks along an axis."""
     left = iter(common_splits([old, new]))
     found = []
     for length in old:
@@ -314,7 +314,7 @@ def _segments(old: Lengths, new: Lengths) -> list[Lengths]:
 
 @dataclass(frozen=True, eq=False)
 class ShuffleSplit(Operand):
-    """First half of a shuffle: copies each chunk into a 1-d array, piece by piece in C order."""
+    """First half of a shuffle: copies a chunk into a 1-d array, piece by piece in C order."""
 
     old: Splits
     new: Splits
@@ -338,7 +338,7 @@ class ShuffleSplit(Operand):
 
 
 def split_pieces(out: Array, inputs: Sequence[Array], params: tuple[Lengths, ...], arg: Any) -> None:
-    """Copies a chunk piece by piece into a 1-d array; `params` are the lengths of the pieces along each axis."""
+    """Copies a chunk piece by piece into a 1-d array; `params` are the lengths of the pieces along the axes."""
     (x,) = inputs
     at = 0
     axes = [[slice(end - n, end) for n, end in zip(own, itertools.accumulate(own))] for own in params]
@@ -350,7 +350,7 @@ def split_pieces(out: Array, inputs: Sequence[Array], params: tuple[Lengths, ...
 
 @dataclass(frozen=True, eq=False)
 class ShuffleJoin(Operand):
-    """Second half of a shuffle: gathers each output chunk from the 1-d arrays of `ShuffleSplit`."""
+    """Second half of a shuffle: gathers an output chunk from the 1-d arrays of `ShuffleSplit`."""
 
     old: Splits
     new: Splits
@@ -361,7 +361,7 @@ class ShuffleJoin(Operand):
         return ("shuffle join", self.old, self.new)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds an operand per output chunk, with the ranges to gather as its argument."""
+        """Adds an operand per output chunk, with the ranges to gather as argument."""
         lines = inputs[0].ids.reshape(tuple(map(len, self.old)))
         axes = [overlaps(old, new) for old, new in zip(self.old, self.new)]
         line = ChunkType((-1,), output.dtype)
@@ -380,7 +380,7 @@ class ShuffleJoin(Operand):
 
 
 def _piece_bounds(own: Sequence[Overlap]) -> Iterator[tuple[int, int]]:
-    """Range of each piece within the 1-d array of the input chunk, in C order of the input chunks."""
+    """Ranges of the pieces within the 1-d array of the input chunk, in C order of the input chunks."""
     steps = [
         [(one.start if not i else 0, n, whole) for i, (n, whole) in enumerate(zip(one.taken, one.lengths))]
         for one in own
@@ -396,7 +396,7 @@ def _piece_bounds(own: Sequence[Overlap]) -> Iterator[tuple[int, int]]:
 
 
 def join_pieces(out: Array, inputs: Sequence[Array], params: tuple[Lengths, ...], arg: tuple[bytes]) -> None:
-    """Assembles an output chunk; `params` are the lengths of the pieces along each axis.
+    """Assembles an output chunk; `params` are the lengths of the pieces along the axes.
 
     The inputs are the 1-d arrays of all input chunks, or the first input holds all pieces, gathered already.
     """
@@ -437,7 +437,7 @@ def _is_splits(axis: Any, length: int) -> bool:
 
 
 def rechunked(data: TensorData, chunks: Splits) -> TensorData:
-    """Rechunks a node to the splits `chunks`; returns `data` itself where nothing changes."""
+    """Rechunks a node to the splits `chunks`; returns `data` itself if the splits stay."""
     if data.chunks == chunks:
         return data
     if data.has_unknown_lengths:
@@ -467,14 +467,14 @@ def _reads_too_much(data: TensorData, chunks: Splits) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Rechunk(Operand):
-    """Rechunks its input to `splits`."""
+    """Rechunks the input to `splits`."""
 
     splits: Splits
     name: ClassVar[str] = "rechunk"
     reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
-        """Identifies the operand by its splits."""
+        """Identifies the operand by the splits."""
         return ("rechunk", self.splits)
 
     def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf:
@@ -561,7 +561,7 @@ WHOLE = 2**17  # bytes of a chunk that is read whole: an operand costs more than
 
 
 class _Part(NamedTuple):
-    """What an output chunk reads of an input chunk along an axis."""
+    """Part of an input chunk that an output chunk reads, along an axis."""
 
     chunk: int
     start: int

@@ -43,7 +43,7 @@ def check_device(device: Any) -> None:
 
 
 def _constant(name: str, shape: Any, value: Any, dtype: Any, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
-    """Makes a constant array: an expression without inputs, which fuses into readers."""
+    """Makes a constant array: an expression without inputs; fusion joins it to readers."""
     whole, dtype = shape_of(shape), check_dtype(dtype)
     if name in ("zeros", "empty"):
         value = np.zeros((), dtype)  # of text "", not "0"
@@ -117,7 +117,7 @@ def _filled(shape: Any, fill_value: Any, dtype: Any, order: str, chunk_size: Chu
 def _constant_like(
     name: str, a: Any, value: Any, dtype: Any, order: str, shape: Any, chunk_size: ChunkSize, chunks: ChunkSize
 ) -> Tensor:
-    """Makes a constant array; shape, dtype, order and chunks default to those of `a`."""
+    """Makes a constant array; shape, dtype, order and chunks default to `a`'s."""
     x = as_tensor(a)
     if shape is None and chunk_size is None and chunks is None:
         chunks = x.chunks
@@ -127,7 +127,7 @@ def _constant_like(
 
 
 def _in_order_of(x: Tensor, made: Tensor, order: str) -> Tensor:
-    """Lay out a new array as NumPy's `_like` functions do; with another number of axes, "K" is "C"."""
+    """Lay out a new array as NumPy's `_like` functions do; with a different number of axes, "K" is "C"."""
     return made._laid_out_like([x._place], "C" if order == "K" and made.ndim != x.ndim else order, is_copy=True)
 
 

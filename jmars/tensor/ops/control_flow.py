@@ -78,7 +78,7 @@ def cond(pred: Any, true: Any, false: Any, operands: Sequence[Any] = ()) -> Any:
 
 
 def _cond_result(pred: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """Makes one result of `cond`; raises ValueError if the branches differ in shape."""
+    """Makes a result of `cond`; raises ValueError if the branches differ in shape."""
     x, y = a.data, b.data
     same = len(x.shape) == len(y.shape) and all(
         n == m or not is_known([[n], [m]]) for n, m in zip(x.shape, y.shape, strict=True)
@@ -193,7 +193,7 @@ def while_loop(cond: Callable[..., Any], body: Callable[..., Any], init: Any, ma
 
 
 class Loop(Struct, frozen=True):
-    """Graphs of a `while_loop`, shared by its operands; placeholders are the states, then the captured tensors."""
+    """Graphs of a `while_loop`, shared by the operands; placeholders are the states, then the captured tensors."""
 
     test: TensorGraph
     body: TensorGraph
@@ -203,7 +203,7 @@ class Loop(Struct, frozen=True):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class While(Dynamic):
-    """One tensor of the loop's final state. Inputs: states, captured tensors and, if `tested`, the predicate."""
+    """A tensor of the loop's final state. Inputs: states, captured tensors and, if `tested`, the predicate."""
 
     name: ClassVar[str] = "while_loop"
     loop: Loop
@@ -275,7 +275,7 @@ def _placeholder_graph(
 
 
 def _as_predicate(pred: Tensor, who: str) -> Tensor:
-    """Casts a predicate of one element to a boolean tensor without axes."""
+    """Casts a predicate of a single element to a boolean tensor without axes."""
     if not is_known([pred.data.shape]) or pred.size != 1:
         raise ValueError(
             f"{who} needs one element to decide by and got an array of shape {pred.data.shape}; use any() or all()"

@@ -70,7 +70,7 @@ _REQUIREMENTS = {letter: letter for letter in "CFAWOE"} | {
 @offers("ascontiguousarray")
 @takes_like
 def ascontiguousarray(a: Any, dtype: Any = None) -> Tensor:
-    """`np.ascontiguousarray`: a copy where the elements do not lie in C order; at least one axis."""
+    """`np.ascontiguousarray`: a copy where the elements do not lie in C order; an axis or more."""
     x = asarray(a, dtype)
     return _in_order(x if x.ndim else x.reshape(1), "C")
 
@@ -78,7 +78,7 @@ def ascontiguousarray(a: Any, dtype: Any = None) -> Tensor:
 @offers("asfortranarray")
 @takes_like
 def asfortranarray(a: Any, dtype: Any = None) -> Tensor:
-    """`np.asfortranarray`: a copy where the elements do not lie in Fortran order; at least one axis."""
+    """`np.asfortranarray`: a copy where the elements do not lie in Fortran order; an axis or more."""
     x = asarray(a, dtype)
     return _in_order(x if x.ndim else x.reshape(1), "F")
 
@@ -96,7 +96,7 @@ def require(a: Any, dtype: Any = None, requirements: Any = None) -> Tensor:
 
 
 def _in_order(x: Tensor, order: str | None) -> Tensor:
-    """The tensor, or a copy where its elements do not lie in order "C" or "F"; "A", "K" and None keep any order.
+    """The tensor, or a copy where the elements do not lie in order "C" or "F"; "A", "K" and None keep any order.
 
     Raises
     ------
@@ -203,7 +203,7 @@ def array(a: Any, dtype: Any = None, *, copy: bool | None = True, order: str | N
 
 @offers("method.view")
 def reinterpret(x: Tensor, dtype: Any = None) -> Tensor:
-    """`x.view`: reinterprets the bytes of the elements as another dtype; of another size, along the last axis.
+    """`x.view`: reinterprets the bytes of the elements as a different dtype; of a different size, along the last axis.
 
     Raises
     ------
@@ -230,7 +230,7 @@ def reinterpret(x: Tensor, dtype: Any = None) -> Tensor:
 
 
 def _viewed(x: Tensor, kind: np.dtype[Any]) -> Tensor:
-    """The bytes of the elements as another dtype, each chunk alone."""
+    """The bytes of the elements as a different dtype, chunk by chunk."""
     old, new = x.dtype.itemsize, kind.itemsize
     if old == new:
         return blockwise("view", _view_block, [x], x.chunks, kind, (kind,))
@@ -296,7 +296,7 @@ def _holds_tensors(value: Any) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Range(Operand):
-    """An arithmetic sequence; `open(params, offset, chunk type)` returns the function that writes its elements."""
+    """An arithmetic sequence; `open(params, offset, chunk type)` returns the function that writes the elements."""
 
     function: str
     open: Callable[[tuple[Any, ...], Any, ChunkType], Fill]
@@ -324,7 +324,7 @@ class Range(Operand):
         return around(kept)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds an operand per chunk, with its offset as the argument."""
+        """Adds an operand per chunk, with the offset as argument."""
         shapes, which = shape_classes(output.chunks)
         programs = [
             single(self.label, (), Generate(self.open, self.params, ChunkType(shape, output.dtype), True))
@@ -583,7 +583,7 @@ def diag(v: Any, k: int = 0) -> Tensor:
 
 @offers("meshgrid")
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple[Tensor, ...]:
-    """`np.meshgrid`, with the chunks of its arguments as far as chunks of the default size allow."""
+    """`np.meshgrid`, with the chunks of the arguments as far as chunks of the default size allow."""
     return _meshgrid(xi, copy, sparse, indexing, fitted_splits)
 
 

@@ -96,7 +96,7 @@ def _matrices(name: str, a: Any, square: bool = False) -> Tensor:
 def _map_matrices(
     name: str, x: Tensor, shape: tuple[int, int] | None = None, dtype: Any = None, **kwargs: Any
 ) -> Tensor:
-    """Calls `np.linalg.<name>` for each matrix; `shape` is the shape of a result."""
+    """Calls `np.linalg.<name>` matrix by matrix; `shape` is the shape of a result."""
     lengths = None if shape is None else {x.ndim - 2: shape[0], x.ndim - 1: shape[1]}
     return map_along(
         name, _call_linalg, x, [x.ndim - 2, x.ndim - 1], lengths=lengths, dtype=dtype or x.dtype, called=name, **kwargs
@@ -110,7 +110,7 @@ def _call_linalg(block: Array, called: str, **kwargs: Any) -> Any:
 def _map_several(
     name: str, x: Tensor, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[Any], **kwargs: Any
 ) -> list[Tensor]:
-    """Calls a function with several results for each matrix; returns slices of an array of all results.
+    """Calls a function with several results matrix by matrix; returns slices of an array of all results.
 
     The array has the widest of the dtypes: conversion to it is exact.
     """
@@ -156,7 +156,7 @@ def _tall_r(x: Tensor) -> Tensor:
 
 
 class _TallQR:
-    """TSQR of a tall matrix: QR of each chunk of rows, then QR of the stacked R factors."""
+    """TSQR of a tall matrix: QR of all chunks of rows, then QR of the stacked R factors."""
 
     def __init__(self, x: Tensor) -> None:
         x = single_chunk_along(x, [1])
@@ -317,10 +317,10 @@ def svdvals(x: Any, /) -> Tensor:
 
 @offers("linalg.cholesky")
 def cholesky(a: Any, /, *, upper: bool = False) -> Tensor:
-    """`np.linalg.cholesky`: triangular factor of each positive definite matrix.
+    """`np.linalg.cholesky`: triangular factors of positive definite matrices.
 
-    A matrix of 1024 rows or more is factorised in tiles, on all workers, and a NaN in it spreads to more elements of
-    its row than in NumPy; a stack of matrices is factorised matrix by matrix.
+    A matrix of 1024 rows or more is factorised in tiles, on all workers, and a NaN spreads to more elements of the row
+    than in NumPy; a stack of matrices is factorised matrix by matrix.
 
     Examples
     --------
@@ -341,7 +341,7 @@ def inv(a: Any) -> Tensor:
 
 @offers("linalg.pinv")
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._NoValue) -> Tensor:
-    """`np.linalg.pinv`: Moore-Penrose inverse of each matrix; `rcond` or `rtol` may have an entry per matrix."""
+    """`np.linalg.pinv`: Moore-Penrose inverses of matrices; `rcond` or `rtol` may have an entry per matrix."""
     if rcond is not None and rtol is not np._NoValue:
         raise ValueError("`rtol` and `rcond` can't be both set.")  # NumPy's words
     if as_tensor(a).ndim > 1 and 0 in as_tensor(a).shape[-2:]:
@@ -368,7 +368,7 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = np._
 
 
 def _tall_pinv(x: Tensor, rcond: Any) -> Tensor:
-    """Pseudo-inverse of a tall matrix by its singular vectors."""
+    """Pseudo-inverse of a tall matrix by singular vectors."""
     u, s, vh = svd(call("conjugate", x), False)
     is_large = s > rcond * s.max()
     inverse = call("where", is_large, 1 / call("where", is_large, s, 1), 0)
@@ -395,7 +395,7 @@ def det(a: Any) -> Tensor:
 
 @offers("linalg.slogdet")
 def slogdet(a: Any) -> Any:
-    """`np.linalg.slogdet`: sign and logarithm of the determinant of each matrix."""
+    """`np.linalg.slogdet`: sign and logarithm of determinants."""
     x = _matrices("slogdet", a, True)
     real = np.zeros(0, x.dtype).real.dtype
     return SlogdetResult(*_map_several("slogdet", x, [(), ()], [x.dtype, real]))
@@ -403,7 +403,7 @@ def slogdet(a: Any) -> Any:
 
 @offers("linalg.eigh")
 def eigh(a: Any, UPLO: str = "L") -> Any:
-    """`np.linalg.eigh`: eigenvalues and eigenvectors of each symmetric or Hermitian matrix."""
+    """`np.linalg.eigh`: eigenvalues and eigenvectors of symmetric or Hermitian matrices."""
     x = _matrices("eigh", a, True)
     n, real = x.shape[-1], np.zeros(0, x.dtype).real.dtype
     both = _map_several("eigh", x, [(n,), (n, n)], [real, x.dtype], UPLO=UPLO)
@@ -412,7 +412,7 @@ def eigh(a: Any, UPLO: str = "L") -> Any:
 
 @offers("linalg.eigvalsh")
 def eigvalsh(a: Any, UPLO: str = "L") -> Tensor:
-    """`np.linalg.eigvalsh`: eigenvalues of each symmetric or Hermitian matrix."""
+    """`np.linalg.eigvalsh`: eigenvalues of symmetric or Hermitian matrices."""
     x = _matrices("eigvalsh", a, True)
     return Tensor(
         _map_matrices("eigvalsh", x, (x.shape[-1], 1), np.zeros(0, x.dtype).real.dtype, UPLO=UPLO)[..., 0].data
@@ -421,7 +421,7 @@ def eigvalsh(a: Any, UPLO: str = "L") -> Tensor:
 
 @offers("linalg.matrix_power")
 def matrix_power(a: Any, n: int) -> Tensor:
-    """`np.linalg.matrix_power`: powers of each matrix, of the inverse for negative `n`."""
+    """`np.linalg.matrix_power`: powers of matrices, of the inverse for negative `n`."""
     x = native(a)
     if n in (0, 1) and not as_tensor(a).dtype.isnative:  # no product, whose dtype would be native
         return astype(matrix_power(x, n), as_tensor(a).dtype)
@@ -440,7 +440,7 @@ def _power(x: Tensor, n: int) -> Tensor:
 
 @offers("linalg.solve")
 def solve(a: Any, b: Any) -> Tensor:
-    """`np.linalg.solve`: solves `a @ x = b` for each matrix; columns of `b` keep their chunks."""
+    """`np.linalg.solve`: solves `a @ x = b` per matrix; columns of `b` keep their chunks."""
     x, y = _matrices("solve", a, True), native(b)
     vector = y.ndim == 1
     y = y[:, None] if vector else y
@@ -460,9 +460,9 @@ def solve(a: Any, b: Any) -> Tensor:
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     """`np.linalg.lstsq`: least squares solution of `a @ x = b`, squared residuals, rank and singular values.
 
-    A tall `a` is reduced by TSQR, so that no process holds it. The solution is computed at once, since the rank decides
-    the shape of the residuals: empty (shape (0,)) for a rank below the number of columns, or for as many columns as
-    rows.
+    A tall `a` is reduced by TSQR, so that no process holds all rows. The solution is computed at once, since the rank
+    decides the shape of the residuals: empty (shape (0,)) for a rank below the number of columns, or for as many
+    columns as rows.
     """
     x, y = _matrices("lstsq", a), native(b)
     if x.ndim != 2 or y.ndim not in (1, 2) or x.shape[0] != y.shape[0]:
@@ -576,7 +576,7 @@ def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any
 
 @offers("linalg.matrix_norm")
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    """`np.linalg.matrix_norm`: norm of each matrix of a stack."""
+    """`np.linalg.matrix_norm`: norms of the matrices of a stack."""
     data, keepdims = native(x), bool(keepdims)
     size = ufunc("absolute")(data if data.dtype.kind in "fc" else astype(data, float))
     if ord in (None, "fro", "f"):
@@ -598,7 +598,7 @@ def _extreme(values: Tensor, axis: Any, largest: bool, keepdims: bool = False) -
 
 @offers("linalg.norm")
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """`np.linalg.norm`: vector norm along one axis, matrix norm along two; without `ord` and `axis` of all elements."""
+    """`np.linalg.norm`: vector norm along an axis, matrix norm along two; without `ord` and `axis` of all elements."""
     data = native(x)
     trial("linalg.norm", data, ord=ord, axis=axis, keepdims=keepdims)
     if axis is None and (ord is None or (ord in ("f", "fro") and data.ndim == 2) or (ord == 2 and data.ndim == 1)):
@@ -618,7 +618,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 
 
 def _root_of_dot(data: Tensor, keepdims: bool) -> Tensor:
-    """Root of the product of all elements with themselves, which NumPy takes of parts of complex elements apart."""
+    """Root of the product of all elements with themselves, in NumPy of the parts of complex elements apart."""
     flat = ravel(data if data.dtype.kind in "fc" else astype(data, float))
     parts = [flat.real, flat.imag] if flat.dtype.kind == "c" else [flat]
     root: Tensor = ufunc("sqrt")(functools.reduce(ufunc("add"), [FUNCTIONS["dot"](one, one) for one in parts]))
@@ -640,7 +640,7 @@ def cond(x: Any, p: Any = None) -> Any:
 
 @offers("linalg.matrix_rank")
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
-    """`np.linalg.matrix_rank`: number of singular values above a tolerance, for each matrix."""
+    """`np.linalg.matrix_rank`: number of singular values above a tolerance, per matrix."""
     data = native(A)
     if tol is not None and rtol is not None:
         raise ValueError("`tol` and `rtol` can't be both set.")
@@ -657,14 +657,14 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any =
 
 @offers("linalg.eig")
 def eig(a: Any) -> Any:
-    """`np.linalg.eig`; the values decide whether results are real, so it computes at once."""
+    """`np.linalg.eig`; the values decide whether results are real, so the function computes at once."""
     w, v = np.linalg.eig(native(a).fetch())
     return EigResult(as_tensor(w), as_tensor(v))
 
 
 @offers("linalg.eigvals")
 def eigvals(a: Any) -> Tensor:
-    """`np.linalg.eigvals`; the values decide whether results are real, so it computes at once."""
+    """`np.linalg.eigvals`; the values decide whether results are real, so the function computes at once."""
     return as_tensor(np.linalg.eigvals(native(a).fetch()))
 
 

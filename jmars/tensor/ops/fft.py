@@ -1,9 +1,9 @@
 """`np.fft`: Fourier transforms, axis by axis; the current axis is brought into a single chunk.
 
-A transform over several axes rechunks for an axis at a time, in NumPy's order, so that no process holds the whole
-array and values equal NumPy's. NumPy writes its result to the chunk.
+A transform over several axes rechunks for an axis at a time, in NumPy's order, so that no process holds the whole array
+and values equal NumPy's. NumPy writes the result to the chunk.
 
-A line beyond a process's memory is transformed as a matrix: its columns, a rotation of each element, its rows; of a
+A line beyond a process's memory is transformed as a matrix: the columns, a rotation of all elements, the rows; of a
 length without divisors as a convolution.
 Source: Bailey, FFTs in external or hierarchical memory, J. Supercomputing 4 (1990), "The four-step FFT algorithm".
 """
@@ -59,7 +59,7 @@ _TRANSFORMS = {name: getattr(np.fft, name) for name in ("fft", "ifft", "rfft", "
 
 
 def _transform_axis(name: str, a: Any, n: Any, axis: Any, norm: Any, out: Any = None) -> Any:
-    """Transforms one axis by NumPy's function `name`."""
+    """Transforms an axis by NumPy's function `name`."""
     x = as_tensor(a)
     if not x.ndim:
         raise IndexError("a transform needs an array of one axis or more; a number has none")
@@ -90,7 +90,7 @@ def _is_long(name: str, n: int, before: float, after: float) -> bool:
 def _scratch(name: str, n: int, size: float) -> int:
     """Bytes that NumPy takes beside a line and its transform; most for a length with a large prime factor.
 
-    NumPy transforms such a line as one of twice the length (Bluestein's algorithm). Measured with NumPy 2.4.
+    NumPy transforms such a line as a line of twice the length (Bluestein's algorithm). Measured with NumPy 2.4.
     """
     times = 2 if _largest_prime(n) < 64 else 9
     return int(times * n * (size if name in ("fft", "ifft") else size / 2))
@@ -139,10 +139,10 @@ def _of_length(x: Tensor, n: int) -> Tensor:
 
 
 def _as_matrix(x: Tensor, inverse: bool, half: bool) -> Tensor:
-    """The transform, without a factor, of each line as a matrix, whose axes are transformed one by one.
+    """The transform, without a factor, of all lines as matrices, axis by axis.
 
-    Of real lines half of the rows are transformed, since the others are their conjugates. With `half`, the second half
-    of the result may be missing.
+    Of real lines half of the rows are transformed, since the other rows are their conjugates. With `half`, the second
+    half of the result may be missing.
     """
     n, swap = x.shape[-1], FUNCTIONS["swapaxes"]
     columns = _divisor(n)
@@ -160,7 +160,7 @@ def _as_matrix(x: Tensor, inverse: bool, half: bool) -> Tensor:
 
 
 def _turned(x: Tensor, n: int, inverse: bool) -> Tensor:
-    """Each element multiplied by the root of unity of its row times its column."""
+    """Elements multiplied by the root of unity of row times column."""
     formula = Formula("fft")
     rows, columns = (formula.read(at) for at in (arange(x.shape[-2])[:, None], arange(x.shape[-1])))
     turns = formula.apply("multiply", rows, columns)
@@ -186,7 +186,7 @@ def _chirped(x: Tensor, inverse: bool) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class FourierTransform(Operand):
-    """Transforms an axis, which lies in a single chunk, by a function of `np.fft`."""
+    """Transforms an axis in a single chunk by a function of `np.fft`."""
 
     function: str
     n: int  # points
@@ -248,7 +248,7 @@ def transform_block(
 
 @offers("fft.fft")
 def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.fft`: Fourier transform along an axis, which is brought into a single chunk.
+    """`np.fft.fft`: Fourier transform along an axis, brought into a single chunk.
 
     Raises
     ------
@@ -307,7 +307,7 @@ _NONE_IN_LENGTHS = (
 
 
 def _written(result: Tensor, name: str, out: Any, casting: Any, is_read: bool = False) -> Any:
-    """The result, or `out` after writing it; as of a ufunc, `out` may be a tuple of an array.
+    """The result, or `out` after the write; as of a ufunc, `out` may be a tuple of an array.
 
     With `is_read`, NumPy transforms `out` again, along the other axes.
     """

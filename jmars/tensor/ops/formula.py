@@ -293,10 +293,10 @@ def broadcast_shape(inputs: Sequence[TensorData], shapes: list[tuple[int, ...]])
 
 
 def _common_splits(shape: tuple[int, ...], inputs: Sequence[TensorData], splits: Splits | None) -> Splits:
-    """Splits of a result: those of the inputs where they agree or nearly so, else their common refinement.
+    """Splits of a result: the inputs' where they agree or nearly so, else their common refinement.
 
     Where no input is cut, and the caller knows how the result is to be cut, `splits`. Where the refinement has many
-    times the chunks of each input, as of rows and columns in `d + d.T`, the cuts of the input with most chunks.
+    times the chunks of every input, as of rows and columns in `d + d.T`, the cuts of the input with most chunks.
     """
     first = next((data.chunks for data in inputs if data.shape == shape), None)
     if first is not None and all(data.chunks == first for data in inputs):
@@ -331,7 +331,7 @@ def _input_splits(data: TensorData, chunks: Splits) -> Splits:
 
 @dataclass(frozen=True, eq=False)
 class ElementwiseOperand(Operand):
-    """Computes an expression on the chunks of its inputs; inputs have equal splits or broadcast."""
+    """Computes an expression on the chunks of the inputs; inputs have equal splits or broadcast."""
 
     function: str
     expression: Expression
@@ -349,7 +349,7 @@ class ElementwiseOperand(Operand):
         return ("elementwise", self.expression, self.splits)
 
     def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf:
-        """The same part of each input; axes of length 1 stay."""
+        """The same part of all inputs; axes of length 1 stay."""
         reads = []
         for number, meta in enumerate(inputs):
             own = kept[len(kept) - len(meta.shape) :]
@@ -409,7 +409,7 @@ _known: tuple[list[Any], dict[tuple[str, int], int]] = ([], {})  # filters, and 
 
 
 def handled_errors(name: str) -> tuple[tuple[str, ...], int]:
-    """Errors of a function of NumPy's that raise, as NumPy names them, and those that are told as warnings.
+    """Errors of a function of NumPy's that raise, as NumPy names them, and errors that become warnings.
 
     The latter are bits of `float_errors.BITS`.
 
@@ -427,7 +427,7 @@ def handled_errors(name: str) -> tuple[tuple[str, ...], int]:
 
 @lru_cache
 def _by_action(*actions: str) -> tuple[tuple[str, ...], int]:
-    """Errors that raise, and bits of those that warn, by the actions that `np.geterr` gives in order."""
+    """Errors that raise, and bits of errors that warn, by the actions that `np.geterr` gives in order."""
     kinds = dict(zip(np.geterr(), actions, strict=True))
     raises = tuple(kind for kind, action in kinds.items() if action == "raise")
     return raises, sum(BITS[kind] for kind, action in kinds.items() if action == "warn")

@@ -5,9 +5,9 @@ indexing.py. Few positions of a tensor are computed at once, many stay a tensor.
 
 A chunk of elements that a mask selects needs only the chunks of data and mask, so functions that need no lengths run in
 the same stage without waiting for counts. Two arrays selected by the same mask have provably equal lengths. NumPy's
-`x[mask]` takes a branch for each element, and copies rows one by one through an iterator. `take` by the positions of
-true elements is faster for rows, and for elements unless few or nearly all are selected. Positions are found block by
-block, for little memory.
+`x[mask]` takes a branch per element, and copies rows one by one through an iterator. `take` by the positions of true
+elements is faster for rows, and for elements unless few or nearly all are selected. Positions are found block by block,
+for little memory.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ _BASIC = (slice, int, np.integer)
 
 
 class Index(Struct, frozen=True):
-    """A normalised index: an entry per axis of the array, and None for each new axis.
+    """A normalised index: an entry per axis of the array, and None per new axis.
 
     Entries are slices, None, ints, integer arrays, and integer tensors of many elements; ints and arrays are in bounds
     and 0 or more.
@@ -158,7 +158,7 @@ def _check_number(entries: Sequence[Any]) -> None:
 
 
 class _Mask(Struct, frozen=True):
-    """One axis of a boolean index array: positions of true elements, and the length of the axis."""
+    """An axis of a boolean index array: positions of true elements, and the length of the axis."""
 
     positions: Ints
     length: int
@@ -199,7 +199,7 @@ def _axis_entries(entry: Any) -> list[Any]:
 
 
 def is_many(positions: Any) -> bool:
-    """Whether positions are a tensor of integers with so many elements that it is not computed at once."""
+    """Whether positions are a tensor of integers with too many elements to be computed at once."""
     return isinstance(positions, Tensor) and positions.dtype.kind in "iu" and positions.size > MANY
 
 
@@ -233,7 +233,7 @@ def getitem(x: Tensor, index: Any) -> Tensor:
 
 
 def broadcast_positions(arrays: Sequence[Any]) -> Sequence[Any]:
-    """Broadcast index arrays, to tensors if one is a tensor; raises IndexError as NumPy's indexing."""
+    """Broadcast index arrays, to tensors if any is a tensor; raises IndexError as NumPy's indexing."""
     try:
         if any(isinstance(one, Tensor) for one in arrays):
             return broadcast_arrays(*map(as_tensor, arrays))
@@ -318,7 +318,7 @@ def _take_jointly(x: Tensor, arrays: Any, axes: list[int], first: int) -> Tensor
 
 
 def joint_positions(arrays: Sequence[Any], lengths: Sequence[int], axes: Sequence[int]) -> Any:
-    """Positions in the merged axes, from broadcast index arrays, or tensors, of each."""
+    """Positions in the merged axes, from broadcast index arrays, or tensors."""
     if len(arrays) == 1:
         return arrays[0]
     if not isinstance(arrays[0], Tensor) and len(arrays) <= 32:  # the most that NumPy's function takes
@@ -549,9 +549,9 @@ def _meaning(data: TensorData, depth: int = MASK_DEPTH) -> str:
 
 
 def _parts(cut: Splits) -> tuple[Any, ...]:
-    """Rows of the mask that an operand reads, for each operand: a chunk, or a part of one that is the only one.
+    """Rows of the mask by operand: a chunk, or a part of the only chunk.
 
-    The parts depend on the mask alone, so arrays that are selected by one mask have provably equal lengths.
+    The parts depend on the mask alone, so arrays selected by the same mask have provably equal lengths.
     """
     engine = current_engine()
     if engine is None or len(cut[0]) > 1 or not is_known(cut):
@@ -719,7 +719,7 @@ def _along(flat: Array, shape: tuple[int, ...], axis: int, first: int) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class MaskAssignment(Operand):
-    """Replaces elements of the first input where the mask, the second input, is true, by those of the third."""
+    """Replaces elements of the first input where the mask, the second input, is true, by elements of the third."""
 
     ndim: int
     parts: tuple[int, ...] = ()  # rows of the only chunk for which there is a chunk of values each; (): of all chunks
@@ -755,7 +755,7 @@ class MaskAssignment(Operand):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RowAssignment(Dynamic):
-    """Divides values among the chunks of a mask. The inputs are the array, the mask, its counts and the values."""
+    """Divides values among the chunks of a mask. The inputs are the array, the mask, the counts and the values."""
 
     name: ClassVar[str] = "setitem"
 
@@ -793,7 +793,7 @@ def _shape_text(shape: Sequence[int]) -> str:
 
 
 def _row_shapes(cut: Splits) -> list[tuple[int, ...]]:
-    """Shape of each chunk along the masked axes; only the first axis is divided."""
+    """Shapes of the chunks along the masked axes; only the first axis is divided."""
     return [(n, *(axis[0] for axis in cut[1:])) for n in cut[0]]
 
 
@@ -816,7 +816,7 @@ def extract(condition: Any, arr: Any) -> Any:
 
 @offers("compress")
 def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -> Any:
-    """`np.compress`: selects slices along an axis by a boolean array, which may be shorter than the axis."""
+    """`np.compress`: selects slices along an axis by a boolean array, possibly shorter than the axis."""
     x, mask = as_tensor(a), as_bool(as_tensor(condition))
     if mask.ndim != 1:
         raise ValueError("condition must be a 1-d array")

@@ -1,6 +1,6 @@
 """Maps user functions of scalars, vectors or matrices over arrays: `apply_gufunc` and `vectorize`.
 
-Several outputs travel as one structured array, so that the function is called once; each output is a field.
+Several outputs travel as a structured array, so that the function is called once; with a field per output.
 Source: NumPy's gufunc signatures (NEP 20); dask.array `apply_gufunc`; `numpy.vectorize`.
 """
 
@@ -120,7 +120,7 @@ def apply_gufunc(func: Callable[..., Any], signature: str, *args: Any, output_dt
 
 
 def _parse_signature(signature: str) -> tuple[list[Core], list[Core]]:
-    """Parses a gufunc signature into axis names of each input and output."""
+    """Parses a gufunc signature into axis names of inputs and outputs."""
     text = signature.replace(" ", "")
     if not _SIGNATURE.match(text):
         raise ValueError(f"not a signature of one output or several: {signature!r}; write one such as '(i,j),(j)->(i)'")
@@ -159,7 +159,7 @@ def _probe(
     blob: bytes, signature: str, tensors: Sequence[Tensor], inputs: Sequence[Core], outputs: Sequence[Core],
     sizes: Mapping[str, int], alone: bool,
 ) -> list[Array]:  # fmt: skip
-    """Calls the function with ones and returns its outputs; raises ValueError where they do not fit the signature."""
+    """Calls the function with ones and returns the outputs; raises ValueError where they do not fit the signature."""
     func, kwargs = unpickled(blob)
     loop = 0 if alone else max(x.ndim - len(names) for x, names in zip(tensors, inputs)) if tensors else 0
     ones = [np.ones((*(1,) * loop, *(sizes[name] for name in names)), x.dtype) for x, names in zip(tensors, inputs)]
@@ -236,7 +236,7 @@ def _checked(result: Any, shape: tuple[int, ...], loop: int, inner: Sequence[Arr
 
 
 def _align_core_axes(x: Tensor, core: int, loop: int, most: int) -> Tensor:
-    """Gives `x` `loop` loop axes and `most` core axes in one chunk each, by axes of length 1."""
+    """Gives `x` `loop` loop axes and `most` core axes in a chunk, by axes of length 1."""
     x = single_chunk_along(x, range(x.ndim - core, x.ndim))
     before = x.ndim - core
     new = (*range(loop - before), *range(loop, loop + most - core))
@@ -325,7 +325,7 @@ class vectorize:  # NumPy's name
         return apply_gufunc(function, signature, *given, vectorize=True, output_dtypes=kinds)
 
     def _learned(self, function: Callable[..., Any], given: Sequence[Any]) -> list[np.dtype[Any]]:
-        """dtype of each output, of text without its width."""
+        """dtypes of the outputs, of text without the width."""
         cores = (
             [0] * len(given) if self.signature is None else [len(one) for one in _parse_signature(self.signature)[0]]
         )

@@ -4,12 +4,12 @@ Chunks that a slice leaves whole are passed on without a copy. `axis_slices` div
 chunks, for reading here and for writing in setitem.py. Few positions are known when the graph is built, so an output
 chunk reads only the input chunks that hold the elements. Many positions, and positions all over an array, are a tensor.
 
-Then `x[positions]` of a few chunks reads these whole, and `x[positions] = value` in a single chunk writes a chunk of
-positions after the other. Else elements are exchanged out of memory. First the positions in every chunk of `x` are
-counted. A result chunk with elements of few chunks of `x` reads these chunks whole. Otherwise chunks of
-positions are sorted by chunk of `x`; an operand per chunk of `x` gathers the positions and copies the elements, in that
-order, into a line of bytes; a result chunk gathers parts of the lines. A write gathers positions and values for every
-chunk of `x`. Elements travel once; an operand holds a few chunks.
+Then `x[positions]` of a few chunks reads the chunks whole, and `x[positions] = value` in a single chunk writes a chunk
+of positions after the other. Else elements are exchanged out of memory. First the positions in every chunk of `x` are
+counted. A result chunk with elements of few chunks of `x` reads the few chunks whole. Otherwise chunks of positions are
+sorted by chunk of `x`; an operand per chunk of `x` gathers the positions and copies the elements, in that order, into a
+line of bytes; a result chunk gathers parts of the lines. A write gathers positions and values for every chunk of `x`.
+Elements travel once; an operand holds a few chunks.
 Source: docs/decisions/0029-sorting-by-ranges.md, whose gathering operands read ranges of chunks.
 """
 
@@ -78,7 +78,7 @@ class AxisSlice(NamedTuple):
 def axis_slices(lengths: Sequence[int], entry: int | slice) -> list[AxisSlice]:
     """Divides an index entry among the chunks of an axis, in the order of the result.
 
-    Chunks without selected elements are omitted, but at least one `AxisSlice` is returned.
+    Chunks without selected elements are omitted, but at least an `AxisSlice` is returned.
 
     Examples
     --------
@@ -155,7 +155,7 @@ class Slice(Operand):
     name: ClassVar[str] = "getitem"
 
     def token(self) -> Hashable:
-        """Identifies the operand by its index."""
+        """Identifies the operand by the index."""
         return ("getitem", self.index)
 
     def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf:
@@ -206,7 +206,7 @@ class Slice(Operand):
 
 @dataclass(frozen=True, eq=False)
 class CutSlice(Operand):
-    """A box of an array, cut near the array's own cuts: most elements of a chunk come from one chunk."""
+    """A box of an array, cut near the array's own cuts: most elements of a chunk come from a single chunk."""
 
     begin: tuple[int, ...]  # position in the array
     splits: Splits
@@ -217,14 +217,14 @@ class CutSlice(Operand):
         return ("cut slice", self.begin, self.splits)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds an operand per chunk, and one for each sliver of a neighbour."""
+        """Adds an operand per chunk, and per sliver of a neighbour."""
         (source,) = inputs
         axes = [_overlaps(*axis) for axis in zip(source.splits, self.begin, self.splits)]
         return assemble_with_slivers(self.name, builder, source, axes, output)
 
 
 def _overlaps(lengths: tuple[int, ...], begin: int, splits: tuple[int, ...]) -> list[Overlap]:
-    """Overlap of each chunk of a box with the chunks of the array along an axis.
+    """Overlaps of the chunks of a box with the chunks of the array along an axis.
 
     Examples
     --------
@@ -314,7 +314,7 @@ def positions_in_chunks(positions: Ints, lengths: Sequence[int]) -> list[tuple[i
 
 @dataclass(frozen=True, eq=False)
 class Take(Operand):
-    """Selects elements along one axis, in any order and possibly repeated."""
+    """Selects elements along an axis, in any order and possibly repeated."""
 
     positions: Ints
     axis: int
@@ -364,7 +364,7 @@ class Take(Operand):
 
 
 def gather(out: Array, inputs: Sequence[Array], params: tuple[int], arg: tuple[tuple[bytes, bytes], ...]) -> None:
-    """Copies the elements `here` of each input to the positions `there` of the output."""
+    """Copies the elements `here` of the inputs to the positions `there` of the output."""
     target = np.moveaxis(out, params[0], 0)
     for x, (there, here) in zip(inputs, arg):
         source = np.moveaxis(x, params[0], 0)
@@ -380,7 +380,7 @@ SCRATCH = 64 * BLOCK  # bytes that a block takes at most
 def take_by_tensor(x: Tensor, positions: Tensor, axis: int) -> Tensor:
     """Selects elements at `positions`, a 1-d tensor of integers, along an axis.
 
-    A position out of bounds raises an IndexError when it is computed.
+    A position out of bounds raises an IndexError in the computation.
     """
     n, length = len(positions), x.shape[axis]
     rows = _rows(x, axis)
@@ -403,7 +403,7 @@ def scatter_by_tensor(
 ) -> Tensor:
     """Writes `value`, with the axes of `x`, at positions along an axis, or applies a ufunc there.
 
-    The last value of a repeated position wins; a ufunc is applied for each.
+    The last value of a repeated position wins; a ufunc is applied at every occurrence.
     """
     rows = _rows(x, axis)
     at = _positions_in_chunks(positions, rows)
@@ -429,7 +429,7 @@ def _rows(x: Tensor, axis: int) -> int:
 
 
 def checked_positions(positions: Tensor, length: int, axis: int) -> Tensor:
-    """Normalises positions to 0 .. length - 1; a position out of bounds raises an IndexError when it is computed."""
+    """Normalises positions to 0 .. length - 1; a position out of bounds raises an IndexError in the computation."""
     return blockwise("index", _checked, [positions], positions.chunks, np.int64, (length, axis))
 
 
@@ -470,7 +470,7 @@ def _blocks(n: int, row: int = 1) -> Iterator[slice]:
 
 
 def _sources(block: Array, lengths: Sequence[int], axis: int) -> tuple[Array, Array, Ints]:
-    """Chunk of each position, normalised positions, starts of the chunks."""
+    """Chunks of the positions, normalised positions, starts of the chunks."""
     ends = np.cumsum(lengths)
     found = _checked(block, int(ends[-1]), axis)
     even = len(set(lengths[:-1])) < 2 and lengths[-1] <= lengths[0]
@@ -491,7 +491,7 @@ def _packed_type(lengths: Sequence[int], at: Sequence[int]) -> str:
 
 
 def _packed(at: Tensor, lengths: Sequence[int], axis: int, kind: str) -> Tensor:
-    """Packs each chunk of positions as bytes: positions within chunks of the axis, sorted by chunk, then the order.
+    """Packs chunks of positions as bytes: positions within chunks of the axis, sorted by chunk, then the order.
 
     Two zeros follow, so that any range of numbers can be extended to an even length.
     """
@@ -573,7 +573,7 @@ def _other(chunks: Sequence[Sequence[int]], axis: int) -> list[Sequence[int]]:
 
 
 def _columns(x: ChunkGrid, axis: int) -> tuple[NDArray[np.int64], list[tuple[int, ...]]]:
-    """Chunk numbers in rows along the axis, and the lengths of each column along the other axes."""
+    """Chunk numbers in rows along the axis, and the lengths of the columns along the other axes."""
     ids = np.moveaxis(x.ids, axis, 0)
     return ids.reshape(len(ids), -1), list(itertools.product(*_other(x.splits, axis)))
 
@@ -827,7 +827,7 @@ class WriteInOrder(Operand):
         return f"{self.function}.at" if self.function else self.name
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds an operand per chunk of positions and column of chunks, which reads the output before."""
+        """Adds an operand per chunk of positions and column of chunks, a reader of the output before."""
         x, at, *given = inputs
         rows, columns = _columns(x, self.axis)
         own = [np.moveaxis(value.ids, self.axis, 0) for value in given]
@@ -906,7 +906,7 @@ def order_values(out: Array, inputs: Sequence[Array], params: tuple[int, str], a
 
 @dataclass(frozen=True, eq=False)
 class WriteLines(Operand):
-    """Writes gathered values at gathered positions into each chunk, or applies a ufunc there."""
+    """Writes gathered values at gathered positions into the chunks, or applies a ufunc there."""
 
     axis: int
     kind: str

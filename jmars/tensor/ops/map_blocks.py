@@ -2,13 +2,13 @@
 
 The function is pickled, and only unpickled copies are called, in the client too. The results must have the declared
 shape and dtype. Where the user declares none, a call with the first elements of the arguments tells them, as in NumPy;
-a call with other values may give another dtype: `lambda x: 0 if x < 0 else x / 2`. Where no value can be computed, in
-the body of a loop of the graph, the function is called with ones.
+a call with other values may give a different dtype: `lambda x: 0 if x < 0 else x / 2`. Where no value can be computed,
+in the body of a loop of the graph, the function is called with ones.
 
-A tensor in the closure, globals or defaults of the function pickles as its value. Where no value can be computed, the
-error has the names of function and tensor. `map_along` applies functions along axes, which are brought into a single
-chunk; it is the base of Fourier transforms, sorting, medians and functions of stacks of matrices. `x.to_gpu()`,
-`x.to_cpu()` and functions on CuPy move values between cores and GPUs; CuPy is imported on use only.
+A tensor in the closure, globals or defaults of the function pickles as a value. Where no value can be computed, the
+error has the names of function and tensor. `map_along` applies functions along axes, brought into a single chunk; it is
+the base of Fourier transforms, sorting, medians and functions of stacks of matrices. `x.to_gpu()`, `x.to_cpu()` and
+functions on CuPy move values between cores and GPUs; CuPy is imported on use only.
 Source: https://numpy.org/doc/stable/reference/generated/numpy.vectorize.html (`otypes`); Mars `tensor/base/to_gpu.py`
 and `to_cpu.py`.
 """
@@ -90,7 +90,7 @@ def map_blocks(
     device: str | None = None,
     **kwargs: Any,
 ) -> Tensor:
-    """Calls `function(*blocks, **kwargs)` for each position of the chunk grid.
+    """Calls `function(*blocks, **kwargs)` per position of the chunk grid.
 
     Parameters
     ----------
@@ -297,7 +297,7 @@ def _identity(function: Any) -> Any:
 
 
 def pickled(value: Any) -> bytes:
-    """Pickles a value that holds user functions; jmars functions in it become NumPy's."""
+    """Pickles a value that holds user functions; jmars functions inside become NumPy's."""
     blob = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of modules that are searched for a ufunc
@@ -319,7 +319,7 @@ def unpickled(blob: bytes) -> Any:
 
 
 def _block_shape(shape: tuple[int, ...], own: Splits, grid: Splits) -> tuple[int, ...]:
-    """Shape of the input block at the grid position whose block has `shape`."""
+    """Shape of the input block at the grid position of the block with `shape`."""
     skipped = len(grid) - len(own)
     return tuple(n if cut == whole else 1 for n, cut, whole in zip(shape[skipped:], own, grid[skipped:]))
 
@@ -340,7 +340,7 @@ def _input_splits(x: Tensor, grid: Splits) -> Splits:
 
 
 def _known_splits(axis: int, cut: tuple[Any, ...], factors: Sequence[ChunkGrid]) -> tuple[Any, ...]:
-    """Splits of one axis of the grid, counted from the last; known lengths of the inputs replace unknown lengths."""
+    """Splits of an axis of the grid, counted from the last; known lengths of the inputs replace unknown lengths."""
     if is_known([cut]):
         return cut
     own = [g.splits[axis] for g in factors if len(g.splits) >= -axis]
@@ -348,7 +348,7 @@ def _known_splits(axis: int, cut: tuple[Any, ...], factors: Sequence[ChunkGrid])
 
 
 def _user_splits(chunks: Any, grid: Splits) -> Splits:
-    """Expands the user's `chunks` to a length per block of the grid; raises ChunkSizeError where it does not fit."""
+    """Expands the user's `chunks` to a length per block of the grid; raises ChunkSizeError if `splits` do not fit."""
     if isinstance(chunks, int | np.integer):
         chunks = (chunks,) * len(grid)
     if len(grid) == 1 and len(chunks) == len(grid[0]) != 1 and all(isinstance(n, int | np.integer) for n in chunks):
@@ -409,7 +409,7 @@ def _pickled_dtype(_: Array, **call: Any) -> NDArray[np.uint8]:
 
 
 def _infer_dtype(blob: bytes, dtypes: Sequence[np.dtype[Any]], ndim: int, with_block_id: bool) -> np.dtype[Any]:
-    """Calls the function with arrays of one element and returns the dtype of the result."""
+    """Calls the function with arrays of a single element and returns the dtype of the result."""
     function, fixed, kwargs = cloudpickle.loads(blob)  # in a cell the original's `np` is lazy, its copy's is NumPy
     ones = iter([np.ones((1,) * ndim, dtype) for dtype in dtypes])
     args = [fixed[i] if i in fixed else next(ones) for i in range(len(dtypes) + len(fixed))]
@@ -433,7 +433,7 @@ def _infer_dtype(blob: bytes, dtypes: Sequence[np.dtype[Any]], ndim: int, with_b
 
 
 def first_element(x: Any, core: int = 0) -> Any:
-    """The first element of a tensor, an array or a number, or its first part of the last `core` axes.
+    """The first element of a tensor, an array or a number, or the first part of the last `core` axes.
 
     Raises
     ------
@@ -544,7 +544,7 @@ def map_along(
 
 @offers("method.to_gpu")
 def to_gpu(x: Any) -> Tensor:
-    """A copy of `x` that a GPU makes; operations on the copy then find its chunks in the GPU's memory."""
+    """A copy of `x` that a GPU makes; operations on the copy then find the chunks in the GPU's memory."""
     return _copied(as_tensor(x), "to_gpu")
 
 
@@ -587,7 +587,7 @@ def on_device(value: Any, device: str) -> Any:
 
 
 class GpuFunction:
-    """A user's function of `map_blocks(device="gpu")`: gets arrays of CuPy, and its result is copied back."""
+    """A user's function of `map_blocks(device="gpu")`: gets arrays of CuPy, and the result is copied back."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function

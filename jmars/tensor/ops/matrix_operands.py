@@ -7,8 +7,8 @@ adds the sums, `config.combine_size` at a time. The keywords `axes=`, `axis=` an
 
 The Cholesky factor of a large matrix is computed so that workers share the work and no process holds the matrix
 (right-looking): as soon as a column of tiles of the factor is there, the column is subtracted from all tiles to the
-right. A product is a separate operand, so the next column can begin while others still wait. Within a tile, factors and
-triangular systems are cut in halves again and again, so nearly all is products of matrices.
+right. A product is a separate operand, so the next column can begin while other products still wait. Within a tile,
+factors and triangular systems are cut in halves again and again, so nearly all is products of matrices.
 
 A block is a stack of matrices, shape (..., m, n), of NumPy or of CuPy on a GPU. Functions with several results give all
 results in a single array.
@@ -137,7 +137,7 @@ def contract(
 
 
 def _before_transposing(x: Tensor) -> tuple[Tensor, Order]:
-    """The tensor whose transpose `x` is, which a product reads as well without a copy, and the order of its axes."""
+    """The tensor whose transpose is `x`, read by a product without a copy, and the order of its axes."""
     order = tuple(range(len(x.data.shape)))
     engine = current_engine()
     data = x.data
@@ -157,7 +157,7 @@ def _split_for_workers(
 ) -> dict[int, tuple[int, ...]]:
     """Divides axes of the result further, if a few large products would leave workers idle.
 
-    A worker multiplies with its own share of threads, so that all cores are busy and none runs two threads.
+    A worker multiplies with a share of threads, so that all cores are busy and none runs two threads.
     """
     workers = _workers()
     if math.prod(lengths.values()) < LARGE_PRODUCT:
@@ -225,7 +225,7 @@ class Contraction(Operand):
         return PartOf(replace(self, which=tuple(range(len(reads)))), reads)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds operands that sum `together` products each, then a tree of sums."""
+        """Adds operands that sum `together` products, then a tree of sums."""
         factors = [inputs[i] for i in self.which]
         cuts: dict[int, tuple[int, ...]] = {}
         for grid, own in zip(factors, self.labels):
@@ -266,7 +266,7 @@ class Contraction(Operand):
         return self._sums(builder, ids, output).reshape(output.grid)
 
     def _sums(self, builder: ChunkGraphBuilder, ids: NDArray[np.int64], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds a tree of sums over each row of `ids`, a row per output chunk."""
+        """Adds trees of sums over the rows of `ids`, a row per output chunk."""
         kinds, kind = chunk_classes(output.chunks)
         reducer = UfuncReducer("logical_or" if output.dtype == np.dtype(bool) else "add", output.dtype)
         while (n := ids.shape[1]) > 1:
@@ -287,7 +287,7 @@ class Contraction(Operand):
 
 
 def _align_ids(grid: ChunkGrid, own: Labels, order: Sequence[int], spread: tuple[int, ...]) -> NDArray[np.int64]:
-    """Chunk ids of a factor for each position of the grid over all labels, flat."""
+    """Chunk ids of a factor by position of the grid over all labels, flat."""
     ids = grid.ids
     for label in sorted(set(own), key=own.index):  # an axis with the label of another: the diagonal
         axes = [i for i, other in enumerate(own) if other == label]
@@ -323,7 +323,7 @@ def _products(
 def sum_products(
     out: Array, inputs: Sequence[Array], params: tuple[str, int, Sequence[Labels], Sequence[Order], Labels], arg: Any
 ) -> None:
-    """Writes the sum of products; each product reads as many consecutive inputs as there are factors."""
+    """Writes the sum of products; a product reads as many consecutive inputs as there are factors."""
     name, factors, labels, orders, result = params
     add = np.logical_or if out.dtype == np.dtype(bool) else np.add
     target = out
@@ -340,7 +340,7 @@ def sum_products(
 
 
 def takes_core_axes(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the keywords to a function of the ufunc with its name."""
+    """Add the keywords to a function of the ufunc of the same name."""
     theirs: np.ufunc = getattr(np, function.__name__)
 
     @functools.wraps(function)
@@ -358,7 +358,7 @@ def takes_core_axes(function: Callable[..., Any]) -> Callable[..., Any]:
 def along_core_axes(
     theirs: np.ufunc, function: Callable[..., Any], inputs: Any, outs: Any, axes: Any, axis: Any, keepdims: Any
 ) -> Any:
-    """Results of `function` along other axes than the last ones, written to `outs`, of which each may be None.
+    """Results of `function` along other axes than the last axes, written to the `outs` that are not None.
 
     Raises
     ------
@@ -396,7 +396,7 @@ def along_core_axes(
 
 
 def _count(core: str, ndim: int) -> int:
-    """Number of core axes of an input, of which those with "?" may be missing."""
+    """Number of core axes of an input; axes with "?" may be missing."""
     names = [name for name in core.split(",") if name]
     return min(len(names), ndim) if "?" in core else len(names)
 
@@ -414,7 +414,8 @@ PRODUCT = -2  # slot of scratch
 def blocked_cholesky(x: Tensor, upper: bool) -> Tensor:
     """The triangular factor of a square matrix of at least `SMALLEST` rows.
 
-    The tiles are the chunks of rows, unless there is a single chunk of rows, or one of more than `LARGEST_TILE` rows.
+    The tiles are the chunks of rows, unless there is a single chunk of rows, or a chunk of more than `LARGEST_TILE`
+    rows.
     """
     n, cut = x.shape[0], x.chunks[0]
     if len(cut) == 1 or max(cut) > LARGEST_TILE:
@@ -425,7 +426,7 @@ def blocked_cholesky(x: Tensor, upper: bool) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class BlockedCholesky(Operand):
-    """Adds an operand for each tile of the factor, and one for each product of two tiles."""
+    """Adds an operand per tile of the factor, and per product of two tiles."""
 
     upper: bool
     name: ClassVar[str] = "cholesky"
@@ -465,7 +466,7 @@ class BlockedCholesky(Operand):
         return np.ascontiguousarray(factor.T) if self.upper else factor
 
     def _type(self, lengths: Sequence[int], row: int, column: int, output: TensorMeta) -> ChunkType:
-        """Type of the tile at [row, column] of the lower factor, or at [column, row] of the upper one."""
+        """Type of the tile at [row, column] of the lower factor, or at [column, row] of the upper factor."""
         shape = lengths[row], lengths[column]
         return ChunkType(shape[::-1] if self.upper else shape, output.dtype)
 
@@ -507,7 +508,7 @@ def _factor_lower(out: Array, left: Array) -> None:
 
 
 def _subtract(out: Array, inputs: Sequence[Array], params: tuple[bool], arg: Any) -> None:
-    """`left - row @ column^H`, or `left - row^H @ column` of an upper factor; on the diagonal both are one chunk."""
+    """`left - row @ column^H`, or `left - row^H @ column` of an upper factor; on the diagonal both are the same chunk."""
     left, row = inputs[0], inputs[1]
     column = inputs[-1]
     if params[0]:
@@ -553,7 +554,7 @@ def _turned(x: Array) -> Array:
 
 
 def linalg_value(xp: Any, block: Any, called: str, named: Mapping[str, Any]) -> Any:
-    """Call a function with one result, and give the result two core axes.
+    """Call a function with a single result, and give the result two core axes.
 
     Examples
     --------
@@ -567,7 +568,7 @@ def linalg_value(xp: Any, block: Any, called: str, named: Mapping[str, Any]) -> 
 
 
 def linalg_row(xp: Any, block: Any, called: str, named: Mapping[str, Any]) -> Any:
-    """Call a function with several results, and pack the results of each matrix into a row.
+    """Call a function with several results, and pack the results of a matrix into a row.
 
     Examples
     --------

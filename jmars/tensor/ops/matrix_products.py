@@ -53,7 +53,7 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, casting: Any = "same_kind", 
            **kwargs: Any) -> Any:  # fmt: skip
     """`np.matmul`: products of matrices, stacks of matrices, and vectors.
 
-    Each output chunk is a sum of products of chunks, so no process needs a whole row of chunks.
+    An output chunk is a sum of products of chunks, so no process needs a whole row of chunks.
 
     Raises
     ------
@@ -93,7 +93,7 @@ def matmul(x1: Any, x2: Any, /, out: Any = None, *, casting: Any = "same_kind", 
 
 
 def write_product(name: str, product: Tensor, out: Any) -> Any:
-    """Writes to `out` of `np.dot`, which has the dtype and the shape of the product; raises ValueError otherwise."""
+    """Writes to `out` of `np.dot`, with the dtype and the shape of the product; raises ValueError otherwise."""
     if out is not None and out.dtype != product.dtype:
         raise ValueError(f"output array of {out.dtype!r} is not acceptable: the product has {product.dtype!r}")
     return _returned(write_out(product, name, out))
@@ -105,7 +105,7 @@ def _returned(found: Any) -> Any:
 
 
 def _alike(a: Any, b: Any) -> tuple[Any, Any]:
-    """The operands of `dot`, `inner` or `vdot`; an empty list gets the dtype of the operand before it."""
+    """The operands of `dot`, `inner` or `vdot`; an empty list gets the dtype of the previous operand."""
     return a, np.zeros(np.shape(b), as_tensor(a).dtype) if _is_empty_list(b) and not _is_empty_list(a) else b
 
 
@@ -114,7 +114,7 @@ def _is_empty_list(value: Any) -> bool:
 
 
 def _times_number(name: str, x: Tensor, y: Tensor) -> Tensor:
-    """The product with a number; by BLAS, for which zero times NaN is zero."""
+    """The product with a number; by BLAS, where zero times NaN is zero."""
     product: Tensor = x * y
     if product.dtype.char not in "fdFD":
         return product
@@ -220,7 +220,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
 def _sum_over_axes(
     name: str, x: Tensor, first: list[int], y: Tensor, second: list[int], dtype: np.dtype[Any]
 ) -> Tensor:
-    """Sums products along axes `first` of `x` and `second` of `y`; the other axes of `x` come before those of `y`."""
+    """Sums products along axes `first` of `x` and `second` of `y`; the other axes of `x` come before the axes of `y`."""
     for i, k in zip(first, second):
         _check_dot(name, x, i, y, k)
     left = tuple(range(x.ndim))
@@ -239,7 +239,7 @@ def _check_dot(name: str, x: Tensor, i: int, y: Tensor, k: int) -> None:
 @offers("einsum")
 def einsum(*operands: Any, out: Any = None, dtype: Any = None, order: str = "K", casting: str = "safe",
            optimize: Any = False) -> Any:  # fmt: skip
-    """`np.einsum` with subscripts like "ij,jk->ik" or "...i,i->...", or with a list of axes behind each array.
+    """`np.einsum` with subscripts like "ij,jk->ik" or "...i,i->...", or with a list of axes behind every array.
 
     All factors are multiplied in a single contraction; for many factors pairwise products are cheaper.
     """
@@ -302,7 +302,7 @@ def _relabelled(x: Tensor, given: str, result: str) -> Tensor:
 
 
 def _as_text(operands: Sequence[Any]) -> list[Any]:
-    """Rewrites arrays, each followed by a list of axes, and the axes of the result, as subscripts and arrays."""
+    """Rewrites arrays and their lists of axes, and the axes of the result, as subscripts and arrays."""
     pairs = len(operands) // 2
     terms = [_term(one) for one in operands[1::2]]
     text = ",".join(terms) + ("->" + _term(operands[-1]) if len(operands) % 2 else "")
@@ -361,13 +361,13 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
 
 @offers("linalg.diagonal")
 def _diagonal_of_matrices(x: Any, /, *, offset: int = 0) -> Tensor:
-    """`np.linalg.diagonal`: diagonal along the last two axes, of each matrix of a stack."""
+    """`np.linalg.diagonal`: diagonal along the last two axes, of the matrices of a stack."""
     return diagonal(x, offset, -2, -1)
 
 
 @offers("linalg.trace")
 def _trace_of_matrices(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    """`np.linalg.trace`: trace along the last two axes, of each matrix of a stack."""
+    """`np.linalg.trace`: trace along the last two axes, of the matrices of a stack."""
     return trace(x, offset, -2, -1, dtype)
 
 

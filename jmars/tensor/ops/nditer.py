@@ -1,6 +1,6 @@
-"""NumPy's loops over elements, `np.nditer` and `ndenumerate`, and its functions of few elements, called on values.
+"""NumPy's loops over elements, `np.nditer` and `ndenumerate`, and functions of few elements, called on values.
 
-The elements of `nditer` are fetched when the loop begins, those of `ndenumerate` in pieces of `PIECE` bytes.
+The elements of `nditer` are fetched when the loop begins, elements of `ndenumerate` in pieces of `PIECE` bytes.
 """
 
 from __future__ import annotations
@@ -164,13 +164,13 @@ class _Written:
         self._is_busy = False
 
     def watch(self, writer: Callable[[], None]) -> None:
-        """Call `writer` before other code reads the tensor, and `read` after other code has written it."""
+        """Call `writer` before other code reads the tensor, and `read` after other code has written the tensor."""
         this = weakref.ref(self)
         own = writer, lambda: None if (one := this()) is None else one.read()
         self._buffer.writer, self._buffer.reader = map(_both, self._outer, own)
 
     def write(self) -> None:
-        """Write changed elements; other code may have written others."""
+        """Write changed elements; other code may have written other elements."""
         changed = _differ(self.value, self.before)
         if changed.any():
             self.before[...] = self.value
@@ -209,7 +209,7 @@ def _both(one: Callable[[], None] | None, other: Callable[[], None]) -> Callable
 
 
 def _written_operands(op_flags: Any, n: int) -> list[bool]:
-    """Whether each of `n` operands may be written."""
+    """Whether the `n` operands may be written."""
     if not op_flags:
         return [False] * n
     if isinstance(op_flags[0], str):
@@ -218,7 +218,7 @@ def _written_operands(op_flags: Any, n: int) -> list[bool]:
 
 
 def _differ(value: Any, before: Any) -> Any:
-    """Whether the bytes of elements differ, for each element."""
+    """Whether the bytes differ, element by element."""
     one, other = (x.ravel().view(np.uint8).reshape(x.size, x.itemsize) for x in (value, before))
     return (one != other).any(axis=1).reshape(value.shape)
 
@@ -290,7 +290,7 @@ class _TensorBroadcast:
 
     @property
     def iters(self) -> tuple[Any, ...]:
-        """An iterator over the elements of each argument."""
+        """An iterator over the elements of all arguments."""
         return self._values.iters  # type: ignore[no-any-return]
 
     def reset(self) -> None:

@@ -1,7 +1,7 @@
 """`.npy` files, and `from_blocks`: arrays whose chunks a user's function reads or computes on the workers.
 
 Executors map a `.npy` file into memory and copy their chunks, block by block. The client reads the header or creates
-the file; executors receive the path and the first index of their chunk. Object arrays are refused, so nothing is
+the file; executors receive the path and the first index of their chunk. Object arrays are refused; no file is
 unpickled. `mapped_layout` tells where a map of the user (`np.memmap`) lies in the file, for executors to read.
 Source: NEP 1 (the .npy format).
 """
@@ -188,8 +188,8 @@ def read_header(stream: IO[bytes], path: str) -> tuple[tuple[int, ...], bool, np
 def mapped_layout(array: Array) -> Layout | None:
     """Place of a map of a file for reading, or of a slice of the map, in the file.
 
-    None for other arrays, for a path that now names another file, and for a file that was written less than `FRESH`
-    seconds ago: its stamp may not show the next write.
+    None for other arrays, for a path that now names a different file, and for a file that was written less than `FRESH`
+    seconds ago: the stamp may not show the next write.
     """
     root = map_of(array)
     memory: Any = None if root is None else root.base
@@ -230,7 +230,7 @@ class LoadNpy(Operand):
     name: ClassVar[str] = "load"
 
     def token(self) -> Hashable:
-        """Identifies the operand by the file, with its modification time, splits and positions."""
+        """Identifies the operand by the file, with modification time, splits and positions."""
         return ("load", self.layout, self.splits, self.axis, self.positions)
 
     @property
@@ -262,7 +262,7 @@ class LoadNpy(Operand):
         return tuple(one if isinstance(one, range) else range(int(one[0]), int(one[-1]) + 1) for one in kept)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds an operand per chunk, with its first index, and the bytes of its positions, as the argument."""
+        """Adds an operand per chunk, with the first index, and the bytes of the positions, as argument."""
         shapes, which = shape_classes(output.chunks)
         programs = [
             single(self.label, (), Generate(open_file, (self.layout, self.axis), chunk, True, reads=chunk.nbytes))
@@ -401,7 +401,7 @@ class SaveNpy(Operand):
     name: ClassVar[str] = "save"
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds an operand per chunk, with its first index as the argument."""
+        """Adds an operand per chunk, with the first index as argument."""
         (source,) = inputs
         shapes, which = shape_classes(source.splits)
         done = ChunkType((1,) * len(source.splits), output.dtype)
@@ -415,7 +415,7 @@ class SaveNpy(Operand):
 
 
 def write_chunk(out: Array, inputs: Sequence[Array], params: tuple[Layout], corner: tuple[int, ...]) -> None:
-    """Copies a chunk to its position in the file."""
+    """Copies a chunk to the position in the file."""
     (layout,) = params
     (chunk,) = inputs
     descriptor = os.open(layout.path, os.O_RDWR | os.O_CLOEXEC)
@@ -430,7 +430,7 @@ def write_chunk(out: Array, inputs: Sequence[Array], params: tuple[Layout], corn
 
 
 def _copy_into(memory: mmap.mmap, layout: Layout, chunk: Array, corner: tuple[int, ...]) -> None:
-    """Copies a chunk in pieces and releases mapped pages, which count as memory of the process."""
+    """Copies a chunk in pieces and releases mapped pages, since they count as memory of the process."""
     rows = max(1, DROP_BYTES // max(chunk[:1].nbytes, 1)) if chunk.ndim else 1
     for low in range(0, len(chunk) if chunk.ndim else 1, rows):
         piece = chunk[low : low + rows] if chunk.ndim else chunk
@@ -522,7 +522,7 @@ class FromBlocks(Operand):
         return SourcePart((self.function, self.blob), output, part, chunks, self.pieces)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds an operand per chunk, with its bounds, or its positions along each axis, as the argument."""
+        """Adds an operand per chunk, with the bounds, or the positions along the axes, as argument."""
         if self.of is not None:
             return self._tile_part(builder, self.of.part, output)
         kinds, which = chunk_classes(output.chunks)
@@ -608,7 +608,7 @@ def read_part(out: Array, inputs: Sequence[Array], params: tuple[str, bytes], ar
 
 
 def _checked(name: str, value: Any, wanted: ChunkType, box: Any) -> Array:
-    """The result of a function as an array; raises ValueError if it has another shape or dtype."""
+    """The result of a function as an array; raises ValueError for a different shape or dtype."""
     found = np.asarray(value)
     if found.shape != wanted.shape or found.dtype != wanted.dtype:
         raise ValueError(

@@ -67,7 +67,7 @@ def _warned(name: str, x: Tensor, axis: Any, keepdims: bool, value: Tensor) -> T
 
 
 def _reduce_lines(name: str, a: Any, axis: Any, keepdims: Any, out: Any, q: Any = None, **options: Any) -> Any:
-    """Applies NumPy's function `name` to the axes `axis`, which are merged and brought into a single chunk."""
+    """Applies NumPy's function `name` to the axes `axis`, merged and brought into a single chunk."""
     x = as_tensor(a)
     trial(name, x, *([] if q is None else [q]), axis=axis, out=out, keepdims=keepdims, **options)
     if name.startswith("nan") and 0 in x.data.shape:
@@ -115,7 +115,7 @@ def _apply_to_lines(block: Array, kind: Any, called: str, q: Any, options: Any) 
 
 
 def _quantiles_of_all(name: str, x: Tensor, q: Any) -> Tensor:
-    """Median or quantiles of the flattened array, for arrays too large for one chunk."""
+    """Median or quantiles of the flattened array, for arrays too large for a chunk."""
     median = name.endswith("median")
     fractions = np.asarray(0.5 if median else np.true_divide(q, 100) if name.endswith("percentile") else q)
     request = QuantileRequest(
@@ -214,14 +214,14 @@ class QuantileRequest(Struct, frozen=True):
     dtype: np.dtype[Any]  # of the result
 
     def positions(self, count: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Array]:
-        """Positions of the neighbours of each quantile among `count` sorted elements, and the fraction between them."""
+        """Positions of the neighbours of the quantiles among `count` sorted elements, and the fraction between them."""
         at = np.asarray((count - 1) * np.array(self.fractions, self.kind))
         below = np.floor(at)
         first = below.astype(np.intp)
         return first, np.minimum(first + 1, count - 1), at - below
 
     def between(self, below: Array, above: Array, part: Array) -> Array:
-        """Interpolates each quantile between its two neighbours, as NumPy does."""
+        """Interpolates quantiles between their two neighbours, as NumPy does."""
         if self.median:
             found = [np.median([a, b] if t else [a]) for a, b, t in zip(below, above, part)]
         else:
@@ -231,7 +231,7 @@ class QuantileRequest(Struct, frozen=True):
 
 
 def quantiles(name: str, x: Tensor, request: QuantileRequest) -> Tensor:
-    """Quantiles of the flattened array, as a 1-d tensor of one chunk; `x` is real and has no empty chunks."""
+    """Quantiles of the flattened array, as a 1-d tensor of a single chunk; `x` is real and has no empty chunks."""
     if not 0 < len(request.fractions) <= MOST_QUANTILES:
         return _by_sorting(name, x, request, x.size)
     k, sizes = len(request.fractions), [math.prod(place) for place in itertools.product(*x.chunks)]
@@ -259,7 +259,7 @@ def _sampled_ranges(name: str, x: Tensor, fractions: tuple[float, ...]) -> tuple
 
 @dataclass(frozen=True, eq=False)
 class ChunkSamples(Operand):
-    """Samples one random element of every `every` elements of each chunk."""
+    """Samples a random element of every `every` elements of all chunks."""
 
     every: int
     name: ClassVar[str] = "sample"
@@ -269,7 +269,7 @@ class ChunkSamples(Operand):
         return ("sample", self.every)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds an operand per chunk, with its number as the argument."""
+        """Adds an operand per chunk, with the chunk's number as argument."""
         (x,) = inputs
         kinds, which = chunk_classes(x.splits)
         programs = []
@@ -282,7 +282,7 @@ class ChunkSamples(Operand):
 
 
 def sample(out: Array, inputs: Sequence[Array], params: tuple[int], number: int) -> None:
-    """Samples one random element of every `every` elements; the chunk number is the seed."""
+    """Samples a random element of every `every` elements; the chunk number is the seed."""
     (x,), (every,) = inputs, params
     first = np.arange(0, x.size, every)
     within = np.random.default_rng(number).integers(0, np.minimum(every, x.size - first))
@@ -290,7 +290,7 @@ def sample(out: Array, inputs: Sequence[Array], params: tuple[int], number: int)
 
 
 def candidate_ranges(samples: Array, fractions: tuple[float, ...], sigmas: float) -> Array:
-    """Range (low, high) that contains each quantile with high probability, from samples; flat, shape (2 * k,)."""
+    """Range (low, high) that contains a quantile with high probability, from samples; flat, shape (2 * k,)."""
     real = samples.dtype.kind == "f"
     line = np.sort(samples[~np.isnan(samples)] if real else samples)
     least, most = (-np.inf, np.inf) if real else (np.iinfo(line.dtype).min, np.iinfo(line.dtype).max)
@@ -306,7 +306,7 @@ def candidate_ranges(samples: Array, fractions: tuple[float, ...], sigmas: float
 
 @dataclass(frozen=True, eq=False)
 class RangeCounts(Operand):
-    """Counts each chunk's elements relative to each range and collects the elements within, as bytes."""
+    """Counts a chunk's elements relative to all ranges and collects the elements within, as bytes."""
 
     ranges: int
     samples: int  # of all chunks, from which the ranges were made
@@ -333,16 +333,16 @@ class RangeCounts(Operand):
 
 
 def expected_nbytes(nbytes: int, ranges: int, samples: int) -> int:
-    """Bytes that `count_ranges` writes for a chunk of `nbytes`, if all quantiles are medians, whose range is widest."""
+    """Bytes that `count_ranges` writes for a chunk of `nbytes`, if all quantiles are medians, with the widest range."""
     share = min(1.0, SIGMAS / math.sqrt(samples))
     return 8 * (4 * ranges + 1) + math.ceil(share * ranges * nbytes)
 
 
 def count_ranges(out: None, inputs: Sequence[Array], params: tuple[()], arg: Any) -> Array:
-    """Counts elements relative to ranges; returns the counts, then the elements within each range, as bytes.
+    """Counts elements relative to ranges; returns the counts, then the elements within the ranges, as bytes.
 
-    The counts are int64: elements that are not NaN; then for each range (low, high) the elements < low, <= low, < high
-    and <= high. The elements strictly between low and high follow range by range.
+    The counts are int64: elements that are not NaN; then per range (low, high) the elements < low, <= low, < high and
+    <= high. The elements strictly between low and high follow range by range.
     """
     x, ranges = inputs
     line, bounds = x.reshape(-1), ranges.reshape(-1, 2)
@@ -381,7 +381,7 @@ class RangeQuantiles(Operand):
         return ("quantile", self.request)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds a single operand, since its inputs are small."""
+        """Adds a single operand, since the inputs are small."""
         within, ranges = inputs
         bounds = ChunkType((2 * len(self.request.fractions),), ranges.dtype)
         types = (*(ChunkType((-1,), _BYTES) for _ in within.ids), bounds)
@@ -425,7 +425,7 @@ def find_quantiles(out: Array, inputs: Sequence[Array], params: tuple[QuantileRe
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SelectedQuantiles(Dynamic):
-    """Becomes the quantiles once they are known, or a sort if one lies outside its range."""
+    """Becomes the quantiles once they are known, or a sort if a quantile lies outside the range."""
 
     called: str
     request: QuantileRequest
@@ -538,7 +538,7 @@ def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introsele
 
 
 def _partitioned(name: str, x: Tensor, kth: Any) -> Tensor:
-    """The flattened array divided at a position, or its positions; sorted for several positions and other dtypes."""
+    """The flattened array divided at a position, or the positions; sorted for several positions and other dtypes."""
     line, at = ravel(native(x)), np.asarray(kth)
     if at.size != 1 or x.dtype.kind not in "iuf":
         return astype(sort_long_axis(line), x.dtype) if name == "partition" else argsort_long_axis([line])
@@ -616,7 +616,7 @@ class SelectedPartition(Dynamic):
         return (), (2,)
 
     def expand(self, inputs: Sequence[TensorMeta], values: Mapping[int, Array]) -> TensorGraph:
-        """Becomes the groups: parts of the grouped chunks, those within the range in order."""
+        """Becomes the groups: parts of the grouped chunks, with the range's elements in order."""
         line, ranges, _ = map(Tensor, placeholders(inputs))
         lengths = line.chunks[0]
         by_position = self.called == "argpartition"

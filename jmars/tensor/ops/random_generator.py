@@ -65,7 +65,7 @@ _OPTIONS = 1 << 20  # bytes of options sent along with a draw; larger arrays of 
 
 
 class Generator:
-    """Lazy `numpy.random.Generator`; each method returns a tensor with chunks of `chunk_size` or `chunks`.
+    """Lazy `numpy.random.Generator`; a method returns a tensor with chunks of `chunk_size` or `chunks`.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class Generator:
         self._set(np.random.default_rng(entropy(seed)), isinstance(seed, np.random.BitGenerator | np.random.Generator))
 
     def _set(self, numpys: np.random.Generator, shared: bool) -> None:
-        """Wraps a NumPy generator; `shared` says whether the user may draw from it as well."""
+        """Wraps a NumPy generator; `shared` says whether the user may draw from the generator as well."""
         self._own, self._shared = numpys, shared
         self._owed: Callable[[], object] | None = None  # a draw to repeat here before the state is read
 
@@ -192,7 +192,7 @@ class Generator:
         return self._shuffled(whole, axis, whole.ndim > 1)
 
     def permuted(self, x: Any, *, axis: int | None = None, out: Any = None) -> Tensor:
-        """Permutes each 1-d slice along an axis independently, or the flattened array if `axis` is None."""
+        """Permutes all 1-d slices along an axis independently, or the flattened array if `axis` is None."""
         whole = as_tensor(x)
         if axis is None:
             drawn = call("reshape", self._shuffled(call("ravel", whole), 0), whole.shape)
@@ -482,7 +482,7 @@ def _tensor(op: Operand, shape: tuple[int, ...], dtype: np.dtype[Any], splits: S
 
 
 def _cumulated(p: Tensor) -> Tensor:
-    """Cumulated probabilities of a long tensor, which stay on the cluster; raises NumPy's errors."""
+    """Cumulated probabilities of a long tensor, kept on the cluster; raises NumPy's errors."""
     chances = p.astype(np.float64)
     sums = call("cumsum", chances)
     least, total = call("stack", [chances.min(), sums[-1]]).fetch().tolist()
@@ -512,7 +512,7 @@ def draw_by_tensors(
 
 @dataclass(frozen=True, eq=False)
 class TensorParameterDraws(Operand):
-    """Draws with parameters from its inputs."""
+    """Draws with parameters from the inputs."""
 
     method: str  # of numpy.random.Generator
     stream: Stream
@@ -530,7 +530,7 @@ class TensorParameterDraws(Operand):
         return ("given draws", self.stream, self.method, self.which)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds an operand per chunk, with the stream and its first index as the argument."""
+        """Adds an operand per chunk, with the stream and the first index as argument."""
         cells = Cells.of(output.shape)
         kinds, which = chunk_classes(output.chunks)
 
@@ -551,7 +551,7 @@ class TensorParameterDraws(Operand):
 def draw_cells(
     out: Array, inputs: Sequence[Array], params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]]
 ) -> None:
-    """Draws the cells of a chunk, each with its part of the parameters."""
+    """Draws the cells of a chunk, with their parts of the parameters."""
     method, which, cells = params
     stream, corner = arg
     drawer_of = cell_generators(stream, cells)

@@ -1,7 +1,7 @@
 """Random streams as data: states of bit generators, distributions, cells, doubles and permutations by position.
 
-Any process can continue a stream. Only `sample` calls NumPy's distributions: in the client, whose generator advances as
-NumPy's does, and on the workers.
+Any process can continue a stream. Only `sample` calls NumPy's distributions: in the client, where the generator
+advances as NumPy's does, and on the workers.
 
 An array is divided into cells, boxes that are drawn as a whole from separate streams. Cells depend on the shape of the
 array only, so values do not depend on chunks: a chunk draws all overlapping cells and keeps the common part. Sides are
@@ -276,7 +276,7 @@ Box = tuple[tuple[int, int], ...]  # (begin, end) on each axis
 
 
 class Cell(NamedTuple):
-    """A box of an array that is drawn from its own stream."""
+    """A box of an array that is drawn from a stream of its own."""
 
     number: int  # in C order of all cells
     begin: tuple[int, ...]  # first index in the array
@@ -351,7 +351,7 @@ _HALF = 2**64 - 1
 
 
 def run_axis(shape: tuple[int, ...], whole: tuple[int, ...]) -> int:
-    """First axis of a chunk from which on the elements are contiguous in the whole array.
+    """First axis of a chunk behind which the elements are contiguous in the whole array.
 
     Examples
     --------
@@ -446,7 +446,7 @@ class Permutation(Operand):
         return ("order", self.n, self.stream, self.splits)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds an operand per chunk, with the stream and its first index as the argument."""
+        """Adds an operand per chunk, with the stream and the first index as argument."""
         shapes, which = shape_classes(output.chunks)
         programs = [
             single(self.name, (), Generate(open_permutation, (self.n,), ChunkType(shape, output.dtype), True))

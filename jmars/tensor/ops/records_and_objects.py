@@ -43,7 +43,7 @@ Array = np.ndarray[Any, Any]
 
 
 def python_objects(ufunc: PythonUfunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a ufunc of `np.frompyfunc` with tensors; returns `PythonObjects` for each output.
+    """Call a ufunc of `np.frompyfunc` with tensors; returns `PythonObjects` per output.
 
     A method, as `outer`, and a call with keywords give NumPy's arrays, at once.
 
@@ -63,7 +63,7 @@ def python_objects(ufunc: PythonUfunc, method: str, inputs: tuple[Any, ...], kwa
 
 
 def _called(ufunc: PythonUfunc, method: str, args: Any, kwargs: dict[str, Any]) -> Any:
-    """The results of a copy of a ufunc, or of its method, for NumPy's arrays."""
+    """The results of a copy of a ufunc, or of a method, for NumPy's arrays."""
     token = in_block.set(True)  # in a cell the original's `np` is lazy
     try:
         return getattr(unpickled(pickled(ufunc)).ufunc, method)(*args, **kwargs)
@@ -72,7 +72,7 @@ def _called(ufunc: PythonUfunc, method: str, args: Any, kwargs: dict[str, Any]) 
 
 
 class PythonObjects(Composite, np.lib.mixins.NDArrayOperatorsMixin):
-    """An array of Python objects: an output of a function of `np.frompyfunc` for each element of its inputs.
+    """An array of Python objects: an output of a function of `np.frompyfunc` per element of the inputs.
 
     Examples
     --------
@@ -199,7 +199,7 @@ class PythonObjects(Composite, np.lib.mixins.NDArrayOperatorsMixin):
         return self.formatted(str)
 
     def state(self) -> Any:
-        """Return the inputs, which are never written."""
+        """Return the inputs; they are never written."""
         return tuple(self._inputs)
 
     def restore(self, state: Any) -> None:
@@ -208,7 +208,7 @@ class PythonObjects(Composite, np.lib.mixins.NDArrayOperatorsMixin):
 
 
 class _Converted:
-    """Calls the function for each element of blocks and converts the results."""
+    """Calls the function for all elements of blocks and converts the results."""
 
     def __init__(self, ufunc: PythonUfunc, part: int, dtype: np.dtype[Any]) -> None:
         self.ufunc, self.part, self.dtype = ufunc, part, dtype
@@ -219,7 +219,7 @@ class _Converted:
 
 
 def _taken(value: Any) -> Any:
-    """An argument with its present value: arrays are copied, since the function is called later."""
+    """An argument with the present value: arrays are copied, since the function is called later."""
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
@@ -227,7 +227,7 @@ Names = str | tuple[str, ...]
 
 
 def field_names(index: Any) -> Names | None:
-    """Field name or names of an index like `x["f"]` or `x[["f", "g"]]`; None for an index of another kind."""
+    """Field name or names of an index like `x["f"]` or `x[["f", "g"]]`; None for an index of a different kind."""
     if isinstance(index, str):
         return index
     if isinstance(index, list) and index and all(isinstance(one, str) for one in index):

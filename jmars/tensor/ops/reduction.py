@@ -2,7 +2,7 @@
 
 The tree of a reduction combines `config.combine_size` partial results at a time. dtypes are NumPy's; sums are pairwise,
 so their error grows as in NumPy. Elements that `where=` masks out are replaced by a neutral value before the reduction,
-`initial=` is combined after it.
+`initial=` is combined afterwards.
 
 The scan of a chunk (`cumsum`, `cumprod`) starts from the total of all chunks before. Totals are computed first and
 carried from chunk to chunk, so that scans do not wait for scans.
@@ -126,7 +126,7 @@ class Reduction(Operand):
         kind: NDArray[np.int64],
         dtype: np.dtype[Any],
     ) -> NDArray[np.int64]:
-        """Adds one level of the tree."""
+        """Adds a level of the tree."""
         outer, n = ids.shape
         size = max(2, self.combine_size)
         groups, rest = divmod(n, size)
@@ -187,7 +187,7 @@ def is_exact(reducer: Reducer) -> bool:
 
 
 def _without_empty(grid: ChunkGrid, axes: tuple[int, ...]) -> ChunkGrid:
-    """Removes chunks that are empty along `axes`, since they have no minimum; keeps one if all are empty."""
+    """Removes chunks that are empty along `axes`, since they have no minimum; keeps a chunk if all are empty."""
     ids, splits = grid.ids, list(grid.splits)
     for axis in axes:
         full = [i for i, n in enumerate(splits[axis]) if n] or [0]
@@ -198,7 +198,7 @@ def _without_empty(grid: ChunkGrid, axes: tuple[int, ...]) -> ChunkGrid:
 
 
 def _corners(reducer: Reducer, grid: ChunkGrid, order: list[int]) -> list[tuple[Any, ...]] | None:
-    """First index of each chunk, for reducers that return positions."""
+    """First indices of the chunks, for reducers that return positions."""
     if not isinstance(reducer, PositionReducer):
         return None
     starts = [np.concatenate([[0], np.cumsum(axis)[:-1]]) for axis in grid.splits]
@@ -214,7 +214,7 @@ def _corners(reducer: Reducer, grid: ChunkGrid, order: list[int]) -> list[tuple[
 def reduce(
     name: str, x: Tensor, axis: Any, reducer: Reducer, dtype: np.dtype[Any], keepdims: Any, out: Any = None
 ) -> Any:
-    """Makes the tensor of a reduction, or writes it to `out`."""
+    """Makes the tensor of a reduction, or writes to `out`."""
     axes = normal_axes(axis, x.ndim)
     keepdims = bool(keepdims) and keepdims is not _NO_VALUE
     cut = x.data.chunks if _in_one_stage(x.data.chunks, axes, reducer) else x.chunks
@@ -359,7 +359,7 @@ def _extreme(
 
 
 def _without_nan_slices(name: str, least: Tensor) -> Tensor:
-    """Warns of all-NaN slices in `nanmin` and `nanmax`, which give NaN."""
+    """Warns of all-NaN slices in `nanmin` and `nanmax`; the result is NaN."""
     if not name.startswith("nan") or least.dtype.kind not in "fcmM":
         return least
     return warn_where(call("isnan", least), least, "All-NaN slice encountered")
@@ -413,7 +413,7 @@ def mean(
 
 
 def warn_of_few(x: Tensor, axis: Any, most: Any, text: str) -> None:
-    """Warns at the user's line if the slices along `axis` have at most `most` elements, which is known at once."""
+    """Warns at the user's line if the slices along `axis` have at most `most` elements, if known at once."""
     lengths = [x.data.shape[i] for i in normal_axes(axis, x.ndim)]
     if is_known([lengths]) and np.all(math.prod(lengths) <= most):
         warn_user(text, RuntimeWarning)
@@ -605,7 +605,9 @@ class Scan(Operand):
         return ("scan", self.function, self.ufunc, self.axis)
 
     def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
-        """The beginning of lines; not of some lines, where the last bits of the totals before depend on the others."""
+        """The beginning of lines; not of some lines, where the last bits of the totals before depend on the other
+        lines.
+        """
         axis, (meta,) = self.axis, inputs
         own = kept[axis]
         is_first = isinstance(own, range) and own == range(len(own))
@@ -689,7 +691,7 @@ def _begin_with(ufunc: np.ufunc, before: Sequence[Array], values: Array, axis: i
 def total(out: Array, inputs: Sequence[Array], params: tuple[str, int], arg: Any) -> None:
     """Total of a chunk and of all chunks before it, the second input.
 
-    Of float16 it is the last element of the scan: NumPy rounds each partial result, so 1 + 1 + ... ends at 2048.
+    Of float16 the total is the last element of the scan: NumPy rounds all partial results, so 1 + 1 + ... ends at 2048.
     """
     ufunc, axis = getattr(np, params[0]), params[1]
     if out.dtype == np.dtype("f2") and inputs[0].shape[axis]:

@@ -81,7 +81,7 @@ def resize(a: Any, new_shape: Any) -> Tensor:
 
 @offers("method.resized")
 def resized(x: Tensor, shape: Any) -> Tensor:
-    """The elements in C order in another shape, zeros behind them."""
+    """The elements in C order in a different shape, then zeros."""
     lengths = tuple(map(operator.index, shape)) if np.iterable(shape) else (operator.index(shape),)
     if min(lengths, default=0) < 0:
         raise ValueError("negative dimensions not allowed")
@@ -134,7 +134,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Tensor:
 
 
 def _inserted(x: Tensor, places: NDArray[np.int64], put: Tensor, axis: int) -> Tensor:
-    """Inserts elements before ascending positions, each into the chunk that holds the position."""
+    """Inserts elements before ascending positions, into the chunks that hold the positions."""
     lengths = x.chunks[axis]
     ends = np.cumsum(lengths)
     into = np.minimum(np.searchsorted(ends, places, "right"), len(lengths) - 1)
@@ -149,7 +149,7 @@ def _inserted(x: Tensor, places: NDArray[np.int64], put: Tensor, axis: int) -> T
 
 @dataclass(frozen=True, eq=False)
 class Insert(Operand):
-    """Inserts elements of the second input along one axis, into each chunk its own."""
+    """Inserts elements of the second input along an axis, chunk by chunk."""
 
     axis: int
     parts: tuple[bytes, ...]  # for each chunk along the axis: positions before which elements are inserted (int64)
@@ -161,7 +161,7 @@ class Insert(Operand):
         return ("insert", self.axis, self.parts)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds an operand per chunk that gets elements; passes on the others."""
+        """Adds an operand per chunk that gets elements; passes on all others."""
         x, put = inputs
         axis = self.axis
         kinds, which = chunk_classes([s for i, s in enumerate(x.splits) if i != axis])
@@ -309,7 +309,7 @@ def copy_repeated(out: Array, inputs: Sequence[Array], params: tuple[int], arg: 
 
 
 def _repeated(x: Tensor, count: int, axis: int) -> Tensor:
-    """Repeats each element `count` times along an axis, chunk by chunk: a new axis behind `axis`, merged with it."""
+    """Repeats elements `count` times along an axis, chunk by chunk: a new axis behind `axis`, merged with `axis`."""
     if count < 0 and (x.size or x.shape[axis]):
         raise ValueError("repeats may not contain negative values.")
     if count <= 0 or not x.shape[axis]:
@@ -361,7 +361,7 @@ _FUNCTIONS = {"maximum": "max", "minimum": "min", "mean": "mean", "median": "med
 
 @offers("pad")
 def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Tensor:
-    """`np.pad`: adds elements before and after each axis.
+    """`np.pad`: adds elements before and after the axes.
 
     Parameters
     ----------
@@ -417,7 +417,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> Te
 
 
 def _pairs(given: Any, ndim: int) -> list[list[Any]]:
-    """An option for both ends of each axis: of one or two values NumPy's scalars, of more Python's, as in NumPy."""
+    """An option for both ends of all axes: NumPy's scalars for one or two values, Python's for more, as in NumPy."""
     array = np.array(given)
     if array.size in (1, 2) and array.ndim < 3 and array.shape != (2, 1):
         ends = array.ravel()
@@ -426,7 +426,7 @@ def _pairs(given: Any, ndim: int) -> list[list[Any]]:
 
 
 def _widths(pad_width: Any, ndim: int) -> list[list[int]]:
-    """Normalises `pad_width` to [before, after] for each axis."""
+    """Normalises `pad_width` to [before, after] per axis."""
     if isinstance(pad_width, dict):
         found = [(0, 0)] * ndim
         for axis, width in pad_width.items():
@@ -531,7 +531,7 @@ def unpackbits(a: Any, /, axis: int | None = None, count: int | None = None, bit
 
 
 def _mapped(name: str, x: Tensor, axis: int, own: tuple[int, ...], made: tuple[int, ...], **kwargs: Any) -> Tensor:
-    """Calls NumPy's function for each chunk; `own` are the chunks of the axis, `made` those of the result."""
+    """Calls NumPy's function chunk by chunk; `own` are the chunks of the axis, `made` the chunks of the result."""
     cut, chunks = ((*x.chunks[:axis], one, *x.chunks[axis + 1 :]) for one in (own, made))
     line = Tensor(rechunked(x.data, cut))
     return map_blocks(getattr(np, name), line, dtype=np.uint8, chunks=chunks, name=name, axis=axis, **kwargs)

@@ -1,7 +1,8 @@
 """Selection and writing by conditions, numbers or flat positions: `select`, `choose`, `put`, `delete`, `nonzero`.
 
-A chunk of `delete` gets the positions that are removed, or bits. A large tensor of positions, or a mask, selects what
-stays. Positions of nonzero elements are index arrays selected by a boolean mask, so their number may stay unknown.
+A chunk of `delete` gets the positions that are removed, or bits. A large tensor of positions, or a mask, selects the
+elements that stay. Positions of nonzero elements are index arrays selected by a boolean mask, so their number may stay
+unknown.
 """
 
 from __future__ import annotations
@@ -117,9 +118,9 @@ def _choose(which: Array, *more: Any) -> Array:
 
 @offers("piecewise")
 def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Tensor:
-    """`np.piecewise`: evaluates a function or number where its condition holds.
+    """`np.piecewise`: evaluates a function or number where the condition holds.
 
-    A function is called with the elements `x[condition]`, also if there are none, which NumPy's does not.
+    A function is called with the elements `x[condition]`, also if there are none, unlike in NumPy.
     """
     data = as_tensor(x)
     is_alone = not isinstance(condlist, list | tuple) and not np.ndim(condlist)
@@ -147,7 +148,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
 
 @offers("take_along_axis")
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Tensor:
-    """`np.take_along_axis`: selects elements by positions along an axis, which is brought into a single chunk."""
+    """`np.take_along_axis`: selects elements by positions along an axis, brought into a single chunk."""
     x, at = as_tensor(arr), as_tensor(indices)
     if axis is None:
         x, axis = ravel(x), 0
@@ -210,7 +211,7 @@ def _put_along_axis(block: Array, indices: Array, values: Array, axis: int) -> A
 
 @offers("putmask")
 def putmask(a: Any, /, mask: Any, values: Any) -> None:
-    """`np.putmask`: writes values where a mask is true; values of another shape are repeated cyclically."""
+    """`np.putmask`: writes values where a mask is true; values of a different shape are repeated cyclically."""
     x = _require_tensor("putmask", a)
     if not x._place.is_array:
         raise TypeError("putmask: first argument must be an array")  # NumPy's words
@@ -426,7 +427,7 @@ def _count(part: Part) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Delete(Operand):
-    """Removes elements along one axis, from each chunk its own."""
+    """Removes elements along an axis, chunk by chunk."""
 
     axis: int
     parts: tuple[Part, ...]  # for each chunk along the axis
@@ -464,7 +465,7 @@ class Delete(Operand):
 
 
 def remove(out: Array, inputs: Sequence[Array], params: tuple[int], arg: Part) -> None:
-    """Copies what stays of a chunk."""
+    """Copies the elements of a chunk that stay."""
     (x,), (axis,) = inputs, params
     if isinstance(arg, tuple):
         gone: Any = slice(*arg)
@@ -479,8 +480,8 @@ def remove(out: Array, inputs: Sequence[Array], params: tuple[int], arg: Part) -
 def unravel_index(indices: Any, shape: Any, order: Any = "C") -> tuple[Any, ...]:
     """`np.unravel_index`: converts flat positions to an array of positions per axis.
 
-    A single position, such as `x.argmax()`, is computed at once if values can be, and gives NumPy's scalars.
-    A position out of bounds raises NumPy's ValueError when it is computed.
+    A single position, such as `x.argmax()`, is computed at once if values can be, and gives NumPy's scalars. A position
+    out of bounds raises NumPy's ValueError in the computation.
     """
     lengths = (shape,) if isinstance(shape, int | np.integer) else tuple(int(n) for n in shape)
     x = as_tensor(indices)
@@ -507,7 +508,7 @@ def _unravel_index(*more: Any) -> Array:
 
 @offers("ravel_multi_index")
 def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Tensor:
-    """`np.ravel_multi_index`: converts positions per axis to flat positions; errors are raised when it is computed."""
+    """`np.ravel_multi_index`: converts positions per axis to flat positions; errors are raised in the computation."""
     for one in multi_index:
         _check_indices(one, as_tensor(one))
     at = broadcast_arrays(*(as_tensor(x) for x in multi_index))
@@ -553,7 +554,7 @@ def argwhere(a: Any) -> Tensor:
 
 @offers("ix_")
 def ix_(*args: Any) -> tuple[Any, ...]:
-    """`np.ix_`: an open mesh of positions along each axis; the number of positions of a mask is computed."""
+    """`np.ix_`: an open mesh of positions along the axes; the number of positions of a mask is computed."""
     if not any(isinstance(one, Tensor) for one in args):
         return np.ix_(*args)
     found = []

@@ -1,4 +1,4 @@
-"""`x[index] = value` as a function: returns a new array, to which `Tensor.__setitem__` rebinds the handle.
+"""`x[index] = value` as a function: returns a new array, and `Tensor.__setitem__` rebinds the handle.
 
 Chunks without written elements are passed on; chunks that are overwritten completely are not read. Many positions or
 values, as in `x[i, :, j] = value` and `np.add.at`, are exchanged (indexing.py).
@@ -194,7 +194,7 @@ def _with_operand(x: Tensor, op: Operand) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class SetSlice(Operand):
-    """Replaces a slice by a number, or by the second input, which broadcasts to the slice."""
+    """Replaces a slice by a number, or by the second input, broadcast to the slice."""
 
     index: tuple[Any, ...]
     number: bytes | None = None
@@ -274,7 +274,7 @@ class SetSlice(Operand):
 
 @dataclass(frozen=True, eq=False)
 class SetSlices(Operand):
-    """Replaces slices one after the other, by numbers or by the further inputs: the operands of `SetSlice`, joined."""
+    """Replaces slices in their order, by numbers or by the further inputs: the operands of `SetSlice`, joined."""
 
     writes: tuple[tuple[tuple[Any, ...], bytes | None], ...]  # index and number of each
     name: ClassVar[str] = "setitem"
@@ -342,10 +342,10 @@ def write_slices(
     params: tuple[bool, Sequence[tuple[tuple[tuple[int, int], ...], int]]],
     arg: Sequence[tuple[tuple[int, ...], bytes]],
 ) -> None:
-    """Writes slices of a chunk one after the other.
+    """Writes slices of a chunk in their order.
 
-    `params`: whether the first input is the chunk before, and (count, step) for each axis with the input of the value,
-    -1 for a number. `arg`: the starts and the numbers.
+    `params`: whether the first input is the chunk before, and (count, step) per axis with the input of the value, -1
+    for a number. `arg`: the starts and the numbers.
     """
     is_read, writes = params
     if is_read:
@@ -371,7 +371,7 @@ def _are_among(asked: range, written: range) -> bool:
 
 
 def _is_inside(asked: range, written: range, n: int) -> bool:
-    """Whether all positions were written, with a value of `n` elements along the axis, one for each position."""
+    """Whether all positions were written, with a value of `n` elements along the axis, an element per position."""
     return n == len(written) and _are_among(asked, written)
 
 
@@ -385,7 +385,7 @@ def _within(entry: int | slice, n: int, asked: range, written: range) -> int | s
 
 
 def overwrite_chunk(out: Array, inputs: Sequence[Array], params: tuple[tuple[int, int], ...], arg: Any) -> None:
-    """Overwrites a chunk with the value; `params` are (count, step) for each axis."""
+    """Overwrites a chunk with the value; `params` are (count, step) per axis."""
     out[tuple(slice(None, None, 1 if step > 0 else -1) for _, step in params)] = inputs[0]
 
 
@@ -394,8 +394,8 @@ def write_slice(
 ) -> None:
     """Copies a chunk and writes the value to the slice that begins at `arg`.
 
-    `params` are (count, step) for each axis, and a value as bytes, or None if the second input is the value; that input
-    is None if the value has been computed in `out`.
+    `params` are (count, step) per axis, and a value as bytes, or None if the second input is the value; that input is
+    None if the value has been computed in `out`.
     """
     part, number = params
     old = inputs[0]
@@ -414,7 +414,7 @@ def part_of_output(out: Array, params: tuple[Any, bytes | None], arg: tuple[int,
 
 
 def _copy_around(out: Array, old: Array, box: Sequence[tuple[int, int]]) -> None:
-    """Copies all elements outside of a box, given by (start, count) for each axis."""
+    """Copies all elements outside of a box, given by (start, count) per axis."""
     inner: tuple[slice, ...] = ()
     for start, count in box:
         for beside in (slice(0, start), slice(start + count, None)):
@@ -490,7 +490,7 @@ def ravelled(positions: Any) -> Any:
 
 
 def match_ndim(value: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Gives `value` as many axes as `shape`; raises ValueError if it does not broadcast to `shape`."""
+    """Gives `value` as many axes as `shape`; raises ValueError if the value does not broadcast to `shape`."""
     while value.ndim > len(shape) and value.shape[0] == 1:
         value = squeeze(value, 0)
     try:
@@ -520,7 +520,7 @@ def _set_positions(x: Tensor, positions: Any, at: int, value: Tensor) -> Tensor:
 
 
 def is_exchanged(positions: Any, value: Tensor | None) -> bool:
-    """Whether positions and values are too many to go to each operand that writes some of them."""
+    """Whether positions and values are too many to go to all operands that write some."""
     values = 0 if value is None else value.size * value.dtype.itemsize
     return isinstance(positions, Tensor) or len(positions) > MANY or values > chunk_bytes()
 

@@ -91,7 +91,7 @@ class Transpose(Operand):
         return ("transpose", self.axes)
 
     def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf:
-        """The part with its axes in the input's order."""
+        """The part with the axes in the input's order."""
         return PartOf(self, [(0, tuple(kept[place] for place in np.argsort(self.axes).tolist()))])
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
@@ -132,7 +132,7 @@ class Reshape(Operand):
     reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
-        """Identifies the operand by its splits."""
+        """Identifies the operand by the splits."""
         return ("reshape", self.splits)
 
     def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
@@ -169,7 +169,7 @@ def copy_reshaped(out: Array, inputs: Sequence[Array], params: tuple[()], arg: A
 
 
 def reshape_chunks(x: Tensor, splits: Splits) -> Tensor:
-    """Reshapes `x` to `splits`, whose chunks hold the same elements, in C order, as the chunks of `x`."""
+    """Reshapes `x` to `splits`; the chunks hold the same elements, in C order, as the chunks of `x`."""
     if splits == x.chunks:
         return Tensor(x.data)
     assert math.prod(map(len, splits)) == math.prod(map(len, x.chunks))
@@ -432,13 +432,13 @@ def _reshaping(shape: tuple[int, ...], chunk_size: ChunkSize = None, chunks: Chu
 
 
 def merge_axes(x: Tensor, first: int, count: int) -> Tensor:
-    """Merges `count` axes from `first` on into one axis."""
+    """Merges `count` axes from `first` on into a single axis."""
     return reshape(x, (*x.shape[:first], math.prod(x.shape[first : first + count]), *x.shape[first + count :]))
 
 
 @offers("ravel")
 def ravel(a: Any, order: str = "C") -> Tensor:
-    """`np.ravel`: flattens an array; in order "K", in which the elements would lie in NumPy's memory."""
+    """`np.ravel`: flattens an array; in order "K", as the elements would lie in NumPy's memory."""
     x = as_tensor(a)
     order = normal_order(order, "C")
     if order == "K" and (axes := _axes_in_memory(x)) != [*range(x.ndim)]:
@@ -528,7 +528,7 @@ def _axis_groups(old: tuple[int, ...], new: tuple[int, ...]) -> list[Group]:
 
 
 def _group_splits(splits: Splits, groups: list[Group]) -> list[Splits]:
-    """Splits of the old axes of each group."""
+    """Splits of the old axes by group."""
     found, at = [], 0
     for before, _ in groups:
         found.append(splits[at : at + len(before)])
@@ -537,7 +537,7 @@ def _group_splits(splits: Splits, groups: list[Group]) -> list[Splits]:
 
 
 def _is_contiguous(cut: Splits) -> bool:
-    """Whether each chunk is contiguous in C order: chunks of length 1, then any divided axis, then undivided axes."""
+    """Whether all chunks are contiguous in C order: chunks of length 1, then any divided axis, then undivided axes."""
     first = next((i for i, lengths in enumerate(cut) if max(lengths) > 1), len(cut))
     return all(len(lengths) == 1 for lengths in cut[first + 1 :])
 
@@ -555,7 +555,7 @@ def _run_splits(cut: Splits, limit: int) -> Splits:
 
 
 def _run_lengths(cut: Splits) -> tuple[int, ...]:
-    """Number of elements of each chunk of a group, in C order."""
+    """Numbers of elements of the chunks of a group, in C order."""
     lengths = np.ones((), np.int64)
     for axis in cut:
         lengths = lengths[..., None] * np.asarray(axis, np.int64)
@@ -576,18 +576,18 @@ def _splits_of_runs(flat: tuple[int, ...], shape: tuple[int, ...], limit: int) -
 
 @dataclass(frozen=True, eq=False)
 class Concatenate(Operand):
-    """Concatenates its inputs along `axis`."""
+    """Concatenates the inputs along `axis`."""
 
     axis: int
     name: ClassVar[str] = "concatenate"
     reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
-        """Identifies the operand by its axis."""
+        """Identifies the operand by the axis."""
         return ("concatenate", self.axis)
 
     def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf:
-        """A part of each input that has some of the positions."""
+        """Parts of all inputs that have some of the positions."""
         reads, begin = [], 0
         for number, meta in enumerate(inputs):
             end = begin + meta.shape[self.axis]
@@ -664,7 +664,7 @@ def join(parts: list[Tensor], axis: int) -> Tensor:
 def _concatenated_splits(parts: list[Tensor], axis: int, chunks: Splits) -> tuple[int, ...]:
     """Splits of a joined axis, chosen so that repeated concatenation does not produce ever more chunks.
 
-    If the parts are slices of arrays, the splits of these arrays are used where that gives fewer chunks.
+    If the parts are slices of arrays, the splits of the arrays are used where that gives fewer chunks.
     """
     row = math.prod(max(cut) for i, cut in enumerate(chunks) if i != axis) * parts[0].dtype.itemsize
     most = chunk_bytes() // max(row, 1)
@@ -689,7 +689,7 @@ def _source(data: TensorData) -> TensorData:
 
 @offers("stack")
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Tensor:
-    """`np.stack`: joins arrays along a new axis; small arrays of a chunk each to a single chunk.
+    """`np.stack`: joins arrays along a new axis; small arrays of a single chunk to a chunk.
 
     Examples
     --------
@@ -807,7 +807,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Tensor, ...]:
 
 
 def slice_axis(x: Tensor, axis: int, part: slice) -> Tensor:
-    """Slices `x` along one axis."""
+    """Slices `x` along an axis."""
     return slice_tensor(x, [part if i == axis else slice(None) for i in range(x.ndim)])
 
 
@@ -893,14 +893,14 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Roll(Operand):
-    """Moves the last elements along each axis to the front, as many as `by` says; these are below the lengths."""
+    """Moves the last elements along the axes to the front, as many as `by` says; the numbers are below the lengths."""
 
     by: tuple[int, ...]
     name: ClassVar[str] = "roll"
     reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
-        """Identifies the operand by its shifts."""
+        """Identifies the operand by the shifts."""
         return ("roll", self.by)
 
     def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf:
@@ -915,7 +915,7 @@ class Roll(Operand):
         return PartOf(replace(self, by=tuple(by)), [(0, tuple(own))])
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds an operand per chunk, and one for each sliver; none where the shift moves whole chunks."""
+        """Adds an operand per chunk and per sliver; none where the shift moves whole chunks."""
         (x,) = inputs
         axes = [
             overlaps(cut * 2, (sum(cut) - n, *after))[1:] if n else overlaps(cut, after)

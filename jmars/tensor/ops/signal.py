@@ -70,12 +70,12 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 
 
 def _as_read(x: Tensor, dtype: Any = np.float64) -> Tensor:
-    """`x` in the dtype in which `np.interp` reads it, so that no block converts it again."""
+    """`x` in the dtype that `np.interp` reads, so that no block converts again."""
     return astype(x, dtype) if x.dtype != dtype and np.can_cast(x.dtype, dtype) else x
 
 
 def _interp_scratch(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
-    """The result, and the slopes between the data points, which NumPy keeps unless there are more points than `x`."""
+    """The result, and the slopes between the data points; NumPy keeps them unless there are more points than `x`."""
     x, xp, fp = blocks
     return out.nbytes + (fp.nbytes if xp.nbytes <= x.nbytes else 0)
 
@@ -259,7 +259,7 @@ def _refuse_objects(name: str, a: Any, v: Any) -> None:
 
 
 def _known_mode(mode: Any) -> str:
-    """The name of a mode, which NumPy also takes as a number; raises NumPy's errors for others."""
+    """The name of a mode; NumPy takes a number, too; raises NumPy's errors for other modes."""
     np.correlate([1.0], [1.0], mode)
     return mode if isinstance(mode, str) else ("valid", "same", "full")[mode]
 
@@ -424,7 +424,7 @@ def _vander(block: Array, n: int, increasing: bool) -> Array:
 
 @offers("polyval")
 def polyval(p: Any, x: Any) -> Tensor:
-    """`np.polyval`: evaluates a polynomial, highest power first, at each element of `x`."""
+    """`np.polyval`: evaluates a polynomial, highest power first, at all elements of `x`."""
     data = as_tensor(x)
     factors = list(p) if isinstance(p, Tensor) else list(np.asarray(p))
     y: Any = zeros(data.shape, data.dtype, chunks=data.chunks)
@@ -438,8 +438,8 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
             cov: Any = False) -> Any:  # fmt: skip
     """`np.polyfit`: least squares fit of a polynomial of degree `deg`; computes at once.
 
-    With `full`, also residuals, rank, singular values and `rcond`; with `cov`, also the covariance of the coefficients,
-    which is lazy.
+    With `full`, also residuals, rank, singular values and `rcond`; with `cov`, also the lazy covariance of the
+    coefficients.
     """
     xs, ys, deg = as_tensor(x) + 0.0, as_tensor(y) + 0.0, int(deg)
     if deg < 0:
@@ -468,9 +468,9 @@ def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = F
 
 
 def _covariance(scaled: Tensor, scale: Tensor, ys: Tensor, residues: Tensor, cov: Any) -> Tensor:
-    """Covariance of the coefficients, as NumPy scales it: by the residuals, unless `cov` is "unscaled".
+    """Covariance of the coefficients, scaled as by NumPy: by the residuals, unless `cov` is "unscaled".
 
-    `scaled` has shape (number of points, number of coefficients); its columns times `scale` are the powers.
+    `scaled` has shape (number of points, number of coefficients); the columns times `scale` are the powers.
     """
     n, order = scaled.shape
     base = inv(matmul(scaled.T, scaled)) / (scale[:, None] * scale)

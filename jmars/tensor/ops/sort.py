@@ -2,10 +2,10 @@
 
 Long 1-d or flattened arrays keep their chunks, and no process holds more than a few. In the first stage chunks are
 sorted into runs; samples of all runs give splitters, several per output chunk, and every run counts the elements below
-each splitter. In the second stage an output chunk gathers the pieces of the runs that hold the elements, with some more
+the splitters. In the second stage an output chunk gathers the pieces of the runs that hold the elements, with some more
 at both ends, sorts them and drops the ends. So elements are spilled at most once, and output chunks do not wait for
 other output chunks: an external merge sort with ranges instead of buffers. For positions, runs consist of records of
-the keys and the position, which orders equal keys, so that the sort is stable.
+the keys and the position; it orders equal keys, so that the sort is stable.
 
 `topk` takes the largest or smallest elements along an axis, per chunk first, then of the results.
 Source: Shi, Schaeffer 1992 (parallel sorting by regular sampling); `dask.array.topk` (2025), arguments and order.
@@ -57,7 +57,7 @@ LONG = 2**24  # bytes from which on an array is sorted chunk by chunk by all wor
 
 
 def map_lines(name: str, function: Callable[..., Any], a: Any, axis: int | None, **kwargs: Any) -> Tensor:
-    """Applies `function(block, axis=..., **kwargs)`, which keeps the shape, along one axis."""
+    """Applies `function(block, axis=..., **kwargs)`, which keeps the shape, along an axis."""
     x = as_tensor(a)
     if axis is None or (name.startswith("arg") and names_no_axis(axis, x.ndim)):
         x, axis = ravel(x), 0
@@ -80,7 +80,7 @@ def check_options(function: Callable[..., Any], length: Any, options: dict[str, 
 
 
 def exceeds_chunk(x: Tensor, axis: int | None) -> bool:
-    """Whether a 1-d or flattened array has several chunks and is too large for one chunk."""
+    """Whether a 1-d or flattened array has several chunks and is too large for a single chunk."""
     one = x.ndim == 1 and axis in (None, 0, -1) or axis is None
     return one and x.nbytes > min(LONG, chunk_bytes()) and math.prod(map(len, x.chunks)) > 1
 
@@ -151,7 +151,7 @@ MOST_COUNTS = 2**18  # counts of all runs, about; with more chunks there are few
 
 
 def sort_long_axis(x: Tensor) -> Tensor:
-    """Sorts a 1-d array, NaN last, and keeps its chunks; equal elements are interchangeable."""
+    """Sorts a 1-d array, NaN last, and keeps the chunks; equal elements are interchangeable."""
     filled = _filled(x)
     return _merged(blockwise("sort", _sorted, [filled], filled.chunks, x.dtype), x.dtype, x.chunks)
 
@@ -179,7 +179,7 @@ def put_back(found: Tensor, order: Tensor) -> Tensor:
 
 
 def _filled(x: Tensor) -> Tensor:
-    """Without empty chunks, which have no samples."""
+    """Without empty chunks, since they have no samples."""
     return Tensor(rechunked(x.data, (tuple(n for n in x.chunks[0] if n) or (0,),)))
 
 
@@ -256,7 +256,7 @@ def _is_tied(ordered: Array) -> bool:
 
 
 def _order_of_records(records: Array) -> NDArray[np.intp]:
-    """Positions that sort records, whose equal keys have ascending positions already."""
+    """Positions that sort records; equal keys have ascending positions already."""
     return _order([np.ascontiguousarray(records[name]) for name in (records.dtype.names or ())[:-1]])
 
 
@@ -282,7 +282,7 @@ def _splitters(samples: Array, parts: int) -> Array:
 
 
 def _count_below(run: Array, cuts: Array) -> Array:
-    """Number of elements of a run below each splitter; equal elements are divided among equal splitters, records by
+    """Numbers of elements of a run below the splitters; equal elements are divided among equal splitters, records by
     their position.
     """
     if run.dtype.names is not None:
@@ -310,13 +310,13 @@ def _count_records_below(run: Array, cuts: Array) -> Array:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SampleSort(Dynamic):
-    """Becomes `MergeParts` once the counts below each splitter are known."""
+    """Becomes `MergeParts` once the counts below the splitters are known."""
 
     dtype: np.dtype[Any]
     name: ClassVar[str] = "sort"
 
     def wants(self, inputs: Sequence[TensorMeta]) -> tuple[Sequence[int], Sequence[int]]:
-        """Wants the counts of each run."""
+        """Wants the counts of all runs."""
         return (), (1,)
 
     def expand(self, inputs: Sequence[TensorMeta], values: Mapping[int, Array]) -> TensorGraph:
@@ -352,11 +352,11 @@ class MergeParts(Operand):
     name: ClassVar[str] = "merge"
 
     def token(self) -> Hashable:
-        """Identifies the operand by the ranges that it merges."""
+        """Identifies the operand by the merged ranges."""
         return ("merge", self.starts, self.stops, self.skip)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds a merge per output chunk, which gathers a range of each run."""
+        """Adds a merge per output chunk, which gathers a range of every run."""
         (runs,) = inputs
         kind = ChunkType((-1,), runs.dtype)
         parts, ids = len(self.skip), runs.ids.reshape(-1)
@@ -418,7 +418,7 @@ def topk(a: Any, k: int, axis: int = -1) -> Tensor:
 
 
 def _topk_of_chunks(x: Tensor, k: int, axis: int) -> Tensor:
-    """Takes the largest elements of each chunk."""
+    """Takes the largest elements of the chunks."""
     cut = tuple(tuple(min(n, abs(k)) for n in lengths) if i == axis else lengths for i, lengths in enumerate(x.chunks))
     return blockwise("topk", largest_elements, [x], cut, x.dtype, (k, axis))
 

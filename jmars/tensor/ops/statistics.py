@@ -2,8 +2,8 @@
 
 A histogram counts every chunk by NumPy's function, with common edges; a tree sums the counts. Edges that depend on the
 data, on minimum and maximum, are computed in the same graph. The rules for the number of bins, as `bins="auto"` or
-"fd", need a few statistics of the data, which are computed at once; "stone" needs a histogram for every number of bins
-that is tried.
+"fd", need a few statistics of the data, computed at once; "stone" needs a histogram for every number of bins that is
+tried.
 Source: NumPy `lib/_function_base_impl.py`, `lib/_histograms_impl.py` and the papers cited there.
 """
 
@@ -110,7 +110,7 @@ def nanprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdi
 @offers("nanmean")
 def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *,
             where: Any = True) -> Any:  # fmt: skip
-    """`np.nanmean`: mean without NaN; the sum is rounded to its dtype before it is divided."""
+    """`np.nanmean`: mean without NaN; the sum is rounded to the dtype before the division."""
     x = native(a)
     if x.dtype.kind not in "fc":
         return mean(x, axis, dtype, out, keepdims, where=where)
@@ -206,7 +206,7 @@ def _check_weights(total: Array) -> Array:
 
 
 def broadcast_weights(weights: Tensor, x: Tensor, axis: Any) -> Tensor:
-    """Reshapes weights, whose axes are the axes `axis` of `x`, so that they broadcast with `x`."""
+    """Reshapes weights with the axes `axis` of `x`, so that they broadcast with `x`."""
     if axis is None:
         raise TypeError("Axis must be specified when shapes of a and weights differ.")
     axes = np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
@@ -221,7 +221,9 @@ def broadcast_weights(weights: Tensor, x: Tensor, axis: Any) -> Tensor:
 
 @offers("allclose")
 def allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Any:
-    """`np.allclose`: a bool where small values are computed at once, else a lazy boolean; `bool(...)` computes it."""
+    """`np.allclose`: a bool where small values are computed at once, else a lazy boolean; `bool(...)` computes the
+    value.
+    """
     return truth(all_(isclose(a, b, rtol, atol, equal_nan)))
 
 
@@ -321,7 +323,7 @@ def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: in
 
 
 def _weights(frequencies: Any, importance: Any, n: int, ddof: int) -> tuple[Array | None, float]:
-    """Weight of each observation, and the divisor of the sums of squares."""
+    """Weights of the observations, and the divisor of the sums of squares."""
     if frequencies is None and importance is None:
         return None, n - ddof
     given = []
@@ -384,7 +386,7 @@ def _match_weights(name: str, x: Tensor, weights: Any) -> Tensor:
 
 def _sum_counts(name: str, function: Any, inputs: Sequence[Tensor], cells: int, dtype: Any,
              params: tuple[Any, ...]) -> Tensor:  # fmt: skip
-    """Calls `function` for each chunk of the first input and sums the results, arrays of `cells` counts."""
+    """Calls `function` for all chunks of the first input and sums the results, arrays of `cells` counts."""
     n = int(np.prod([len(cut) for cut in inputs[0].chunks], dtype=int))
     lines = blockwise(name, function, inputs, ((cells,) * n,), dtype, params, flat=True)
     return Tensor(sum_(lines.reshape((n, cells)), 0, np.dtype(dtype)).data) if cells else Tensor(lines.data)
@@ -392,7 +394,7 @@ def _sum_counts(name: str, function: Any, inputs: Sequence[Tensor], cells: int, 
 
 @offers("bincount")
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
-    """`np.bincount`: number of occurrences of each nonnegative integer.
+    """`np.bincount`: numbers of occurrences of nonnegative integers.
 
     The largest element decides the length of the result, so the function computes at once.
 
@@ -474,7 +476,7 @@ def _edges(name: str, x: Tensor, bins: Any, range_: Any) -> tuple[Tensor, _Bins]
 
 
 def _checked_edges(edges: Array) -> Array:
-    """Edges of bins, which NumPy wants in ascending order."""
+    """Edges of bins, in ascending order as NumPy wants."""
     return np.histogram_bin_edges(np.zeros(0), edges)
 
 
@@ -620,9 +622,7 @@ def _digitize(block: Array, bins: Array, right: bool) -> Array:
 
 @offers("searchsorted")
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tensor:
-    """`np.searchsorted`: insertion positions of `v` in the sorted `a`, which is brought into a single chunk unless it
-    is very long.
-    """
+    """`np.searchsorted`: insertion positions of `v` in the sorted `a`, brought into a single chunk unless very long."""
     if side not in ("left", "right"):
         raise ValueError(f"search side must be 'left' or 'right' (got {side!r})")
     data, where = as_tensor(a), as_tensor(v)
@@ -637,7 +637,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Tens
 
 
 def _search_long(data: Tensor, where: Tensor, side: str) -> Tensor:
-    """Searches in a sorted array of many chunks: few elements in each chunk, many by sorting both together."""
+    """Searches in a sorted array of many chunks: few elements chunk by chunk, many by sorting both together."""
     line, n, m = ravel(where), data.size, where.size
     if where.nbytes <= chunk_bytes():
         parts = len(data.chunks[0])

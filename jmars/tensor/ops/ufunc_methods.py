@@ -3,7 +3,7 @@
 Associative functions are reduced by trees of chunks; for other functions the axis is brought into a single chunk.
 
 A ufunc of `scipy.special`, `numba.vectorize` or `np.frompyfunc` becomes a node of an elementwise expression, as NumPy's
-own do, so that it fuses; each worker calls the library's function itself, and so gives its bits.
+own do, and fuses; workers call the library's function and so give the library's bits.
 Source: NumPy reference, "ufunc methods"; NEP 13.
 """
 
@@ -68,7 +68,7 @@ _TREES = {"bitwise_and", "bitwise_or", "bitwise_xor", "logical_xor", "gcd", "lcm
 @offers("method.reduce")
 def ufunc_reduce(theirs: np.ufunc, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False,
                  initial: Any = np._NoValue, where: Any = True) -> Any:  # fmt: skip
-    """`ufunc.reduce`; functions that are not associative, as `subtract`, reduce along one axis only."""
+    """`ufunc.reduce`; functions that are not associative, as `subtract`, reduce along a single axis only."""
     name, x = theirs.__name__, native(array)
     out = out[0] if isinstance(out, tuple) else out
     axis = tuple(range(x.ndim)) if axis is None else axis
@@ -282,7 +282,7 @@ def _fetch(index: Any) -> Any:
 
 @offers("method.library_ufunc")
 def library_ufunc(reference: UfuncReference | PythonUfunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    """Calls a ufunc, or its method `outer`, with tensors among the arguments.
+    """Calls a ufunc, or the method `outer`, with tensors among the arguments.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""Elementwise functions: one for each ufunc, NumPy's keywords of ufuncs, functions of several ufuncs.
+"""Elementwise functions: a function per ufunc, NumPy's keywords of ufuncs, functions of several ufuncs.
 
-All become `ElementwiseOperand`s (formula.py), whose expressions fuse. The keywords are `out`, `where`, `casting`,
+All become `ElementwiseOperand`s (formula.py) with expressions that fuse. The keywords are `out`, `where`, `casting`,
 `order`, `dtype`, `subok`, `signature`.
 Source: NumPy reference, "Universal functions: optional keyword arguments".
 """
@@ -82,7 +82,7 @@ def _ufunc_method(theirs: np.ufunc, name: str) -> Callable[..., Any]:
 
 
 def _check_exponent(base: Any, exponent: Any, signature: Any = None) -> None:
-    """Refuse a negative integer as exponent of integers, as NumPy does where it computes with integers."""
+    """Refuse a negative integer as exponent of integers, as NumPy does in computations with integers."""
     if signature is not None:
         return
     exponent = exponent[()] if isinstance(exponent, np.ndarray) else exponent
@@ -114,7 +114,7 @@ def power(x: Any, exponent: Any, out: Any = None) -> Any:
 
 @offers("where")
 def where_array(condition: Any, x: Any = np._NoValue, y: Any = np._NoValue, /) -> Tensor:
-    """`np.where`, whose result is an array also without axes."""
+    """`np.where`; the result is an array also without axes."""
     found = where(condition, x, y)
     if isinstance(found, Tensor):
         found._place.buffer.is_array = True
@@ -195,7 +195,7 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 
 def _write_rounded(result: Tensor, out: Any) -> Any:
-    """The result, or `out` of as many elements after writing it."""
+    """The result, or `out` of as many elements after the write."""
     if out is not None:
         if not isinstance(out, Tensor | np.ndarray):
             raise TypeError("output must be an array")
@@ -217,7 +217,7 @@ def _astype_of_array(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = 
 
 @offers("method.astype")
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, casting: str = "unsafe", order: str = "K") -> Tensor:
-    """`x.astype`: casts the elements to another dtype; `x` itself with `copy=False` where dtype and order fit."""
+    """`x.astype`: casts the elements to a different dtype; `x` itself with `copy=False` where dtype and order fit."""
     if not hasattr(x, "dtype"):
         raise TypeError(f"Input should be a NumPy array. It is a {type(x)} instead.")  # NumPy's words
     given = as_tensor(x)
@@ -258,19 +258,19 @@ def _nonzero_block(block: Array) -> Array:
 
 
 def native(a: Any) -> Tensor:
-    """An array as a tensor in the byte order of this machine, in which functions that compute give their results."""
+    """An array as a tensor in the byte order of this machine, the order of results of functions that compute."""
     x = as_tensor(a)
     return x if x.dtype.isnative else astype(x, x.dtype.newbyteorder("="))
 
 
 @offers("method.cast_and_broadcast")
 def cast_and_broadcast(x: Tensor, dtype: np.dtype[Any], shape: tuple[int, ...], chunks: Any) -> Tensor:
-    """Casts `x` to `dtype` and broadcasts it to `shape`; always returns a new handle."""
+    """Casts `x` to `dtype` and broadcasts to `shape`; always returns a new handle."""
     return _cast(x, dtype, shape, chunks, 0)
 
 
 def astype_unsafe(x: Tensor, dtype: Any) -> Tensor:
-    """Casts as NumPy's reductions do, without a warning of lost imaginary parts; returns `x` itself for its dtype."""
+    """Casts as NumPy's reductions do, without a warning of lost imaginary parts; returns `x` itself for the same dtype."""
     if x.dtype == dtype:
         return x
     formula = Formula("astype")
@@ -355,7 +355,7 @@ def iscomplex(x: Any) -> Tensor:
 
 @offers("nan_to_num")
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    """`np.nan_to_num`: replaces NaN and infinities, with `copy=False` in `x`, which is returned."""
+    """`np.nan_to_num`: replaces NaN and infinities, with `copy=False` in `x` itself."""
     made = call("array", x, copy=copy)
     if made.dtype.kind in "fc":
         limits = np.finfo(made.dtype)
@@ -388,7 +388,7 @@ def _finite(x: Tensor, puts: tuple[Any, Any, Any]) -> Tensor:
 
 
 def _check_tolerances(atol: Any, rtol: Any) -> None:
-    """Warn, or raise, as NumPy does, of tolerances that are not finite; those of tensors are not known."""
+    """Warn, or raise, as NumPy does, of tolerances that are not finite; elements of tensors are not known."""
     if isinstance(atol, Tensor) or isinstance(rtol, Tensor) or np.isfinite(atol).all() and np.isfinite(rtol).all():
         return
     words = f"One of rtol or atol is not valid, atol: {atol}, rtol: {rtol}"
@@ -424,7 +424,7 @@ _UNDEFINED = "'where' used without 'out', expect unitialized memory in output. I
 
 
 def checked_mask(where: Any) -> Any:
-    """The argument `where`; an array must be boolean, anything else counts by its truth, as in NumPy."""
+    """The argument `where`; an array must be boolean, other values count by their truth, as in NumPy."""
     dtype = np.dtype(np.bool) if isinstance(where, np.generic) else getattr(where, "dtype", np.dtype(np.bool))
     if dtype != np.bool:
         raise TypeError(f"Cannot cast array data from {dtype!r} to dtype('bool') according to the rule 'safe'")
@@ -508,7 +508,7 @@ class UfuncKeywords(Struct, frozen=True):
                    gives_arrays)  # fmt: skip
 
     def apply(self, formula: Formula, outputs: Sequence[str | UfuncReference]) -> Any:
-        """Make the tensor of each output of the ufunc; `np.errstate` counts where it runs (formula.py)."""
+        """Make the tensors of the ufunc's outputs; `np.errstate` counts at the call (formula.py)."""
         values = [formula.read(value) for value in self.inputs]
         if self.where is True:  # else NumPy computes fewer elements than a formula
             formula.raises, formula.warns = handled_errors(self.name)
@@ -521,7 +521,7 @@ class UfuncKeywords(Struct, frozen=True):
         return self.finish(formula, applied)
 
     def finish(self, formula: Formula, values: Sequence[FormulaValue]) -> Any:
-        """Make tensors of the outputs; elements where `where` is false are those of `out`, or 0."""
+        """Make tensors of the outputs; elements where `where` is false are `out`'s, or 0."""
         results: list[Any] = []
         for value, target in zip(values, self.outs, strict=True):
             if self.where is not True:

@@ -127,7 +127,7 @@ def _may_be_many(x: Tensor) -> bool:
 
 
 def _most_distinct(dtype: np.dtype[Any]) -> int | None:
-    """Number of values of integers of one or two bytes, and of bools; None for other dtypes."""
+    """Number of values of integers of at most two bytes, and of bools; None for other dtypes."""
     return 2 ** (8 * dtype.itemsize) if dtype.kind in "biu" and dtype.itemsize <= 2 else None
 
 
@@ -190,7 +190,7 @@ def _by_ranges(
 
 
 def _begins(line: Tensor, equal_nan: bool) -> Tensor:
-    """Where elements of a sorted array differ from the one before."""
+    """Where elements of a sorted array differ from the previous element."""
     now, before = line[1:], line[:-1]
     differ = now != before
     if equal_nan and line.dtype.kind == "f":
@@ -348,7 +348,7 @@ class UniqueField(Operand):
     name: ClassVar[str] = "unique"
 
     def token(self) -> Hashable:
-        """Identifies the operand by its field."""
+        """Identifies the operand by the field."""
         return ("unique field", self.number, self.fields, self.dtype)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
@@ -361,12 +361,12 @@ class UniqueField(Operand):
 
 @dataclass(frozen=True, eq=False)
 class UniqueInverse(Operand):
-    """Position of each element of the first input among the distinct elements, the second input."""
+    """Positions of the elements of the first input among the distinct elements, the second input."""
 
     name: ClassVar[str] = "unique"
 
     def token(self) -> Hashable:
-        """Identifies the operand by its kind alone."""
+        """Identifies the operand by the kind alone."""
         return ("unique inverse",)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
@@ -520,7 +520,7 @@ def find_positions(out: Array, inputs: Sequence[Array], params: tuple[()], arg: 
 @offers("isin")
 def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
          kind: Any = None) -> Tensor:  # fmt: skip
-    """`np.isin`: tests each element for membership in `test_elements`, whose distinct elements are a single chunk."""
+    """`np.isin`: tests elements for membership in `test_elements`; the distinct test elements are a single chunk."""
     x, others = native(element), ravel(native(test_elements))
     if _may_be_many(others) and kind is None and x.dtype == others.dtype and is_known([x.data.shape]):
         made = call("cond", _are_many(others), _isin_by_ranges(x, others, invert), _isin_few(x, others, invert, kind))
@@ -542,7 +542,7 @@ def _isin_scratch(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
 
 
 def _one_by_one(x: Tensor, others: Tensor) -> bool | None:
-    """Whether NumPy compares with each test element apart; None where both ways find the same, or sizes are unknown.
+    """Whether NumPy compares with the test elements in turn; None where both ways find the same, or sizes are unknown.
 
     NumPy compares so with few test elements, and sorts many in the common dtype, where the number 1 is the text "1".
 
@@ -626,7 +626,7 @@ class UniqueSlices(Operand):
     name: ClassVar[str] = "unique"
 
     def token(self) -> Hashable:
-        """Identifies the operand by its treatment of NaN."""
+        """Identifies the operand by the treatment of NaN."""
         return ("unique lines", self.equal_nan)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
@@ -648,7 +648,7 @@ class UniqueSlicesField(Operand):
     name: ClassVar[str] = "unique"
 
     def token(self) -> Hashable:
-        """Identifies the operand by its field."""
+        """Identifies the operand by the field."""
         return ("unique lines part", self.number, self.shape, self.dtype)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
