@@ -8,8 +8,8 @@ that run a subgraph as a single process. The document's rules can make subgraphs
 an operand joins only if no path leaves the subgraph and returns to it, finished subgraphs counted as single operands;
 then the subgraphs can always run one after the other.
 
-Atomic parts have no cyclic waits, so that each part can run as a single process. A process reads all inputs of its
-subgraph before it starts, so parts that wait for each other would deadlock. `merge` grows only atomic parts; parts of
+Atomic parts have no cyclic waits, so that a part can run as a single process. A process reads all inputs of the
+subgraph before the start, so parts that wait for each other would deadlock. `merge` grows only atomic parts; parts of
 `depth_first` or any other partition are split here, as late as possible.
 
 `depth_first` fills workers backwards from the outputs along the critical path, then expands. The document leaves open
@@ -47,7 +47,7 @@ _SHARE = 0.5  # largest ratio of an operand's cost to its chunk's transfer time 
 
 @dataclass(frozen=True)
 class Part:
-    """A subgraph: its worker, operands in the order in which they joined, output bytes, and seconds on a core of the
+    """A subgraph: the worker, operands in the order in which they joined, output bytes, and seconds on a core of the
     worker.
     """
 
@@ -182,7 +182,7 @@ class _Growth:
         return to_end, to_start
 
     def start(self, roots: list[int], workers: list[int]) -> tuple[int, int]:
-        """The first worker that may run a root, and the first root that it may run."""
+        """The first worker that may run a root, and the first root for that worker."""
         for worker in workers + [w for w in range(len(self.speed)) if w not in workers]:
             for root in roots:
                 if worker in self.able[root] and self.size[root] <= self.memory[worker]:
@@ -193,7 +193,7 @@ class _Growth:
         )
 
     def grow(self, worker: int, root: int, through: list[float], quota: float) -> list[int]:
-        """Grows a subgraph from `root` and completes it; returns its members."""
+        """Grows a subgraph from `root` to completion; returns the members."""
         members: list[int] = []
         held, spent, inside = 0, 0.0, 0
         before = after = 0
@@ -231,7 +231,7 @@ class _Growth:
         return -shared / inefficiency, -through, -self.size[y], -self.cost[y], y
 
     def _store(self, members: list[int], inside: int, before: int, after: int) -> None:
-        """Completes a subgraph: paths now count it as a single operand."""
+        """Completes a subgraph: paths now count the subgraph as a single operand."""
         self.left -= len(members)
         for v in members:
             self.roots.discard(v)
@@ -251,7 +251,7 @@ class _Growth:
 def atomic_labels(graph: PlanGraph, label: ArrayLike) -> NDArray[np.int64]:
     """Splits the groups of `label` so that no cycle of groups remains; returns groups numbered 0..k-1.
 
-    Operands are visited depth first. An operand joins the current group of its label, unless an input waits for that
+    Operands are visited depth first. An operand joins the current group of the label, unless an input waits for that
     group; then a new group begins. Groups of the same label are numbered in order of execution.
 
     Parameters
@@ -401,10 +401,10 @@ def depth_first(graph: PlanGraph, workers: Workers, *, convex: bool = False, quo
 def cheap_copies(
     graph: PlanGraph, workers: Workers, assign: NDArray[np.int16], *, share: float = _SHARE
 ) -> list[tuple[int, int]]:
-    """Pairs (operand, worker) whose copy costs less than `share` of the transfer, most bytes first.
+    """Pairs (operand, worker) with a copy that costs less than `share` of the transfer, most bytes first.
 
     Candidates are operands without inputs on workers that may run them and have readers. Operands that are pinned or
-    whose chunk is stored already (`assign` -1) are never copied.
+    have a stored chunk (`assign` -1) are never copied.
     """
     src, dst = graph.dag.edges()
     where = np.asarray(assign, np.int64)
@@ -597,7 +597,7 @@ def _subgraphs(graph: PlanGraph, assign: NDArray[np.int16], trace: Trace, thief:
 
 
 def _first_gap(start: NDArray[np.float64], end: NDArray[np.float64]) -> float:
-    """First time at which a worker with these operands is idle."""
+    """First time at which a worker with the operands is idle."""
     if not len(start) or start.min() > 1e-12:
         return 0.0
     order = np.argsort(start, kind="stable")

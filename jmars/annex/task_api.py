@@ -168,7 +168,7 @@ class TaskAPI:
         self._ask("cancel", task_id)
 
     def get_fetch_tileables(self, task_id: str) -> list[Any]:
-        """Results of a task that was submitted here, in the order of the submission: each with `fetch`."""
+        """Results of a task that was submitted here, in the order of the submission: all with `fetch`."""
         self.get_task_result(task_id)
         if task_id not in self._tasks:
             raise UnknownTaskError(f"{task_id} was not submitted by this TaskAPI; ask the one that did, or the Job")
@@ -245,7 +245,7 @@ class WebResult:
         self.dtype = dtype_of(told["dtype"])
 
     def fetch(self) -> Any:
-        """The whole array; a NumPy scalar where it has no axes, as `Tensor.fetch`."""
+        """The whole array; a NumPy scalar without axes, as `Tensor.fetch`."""
         value = self._client.fetch(self._path)
         return value if value.shape else value[()]
 
@@ -577,5 +577,5 @@ def exception_of(name: str, text: str, line: Any, status: int = 0) -> Exception:
 
 
 def quoted(*parts: str) -> str:
-    """A path of these parts."""
+    """A path of the parts."""
     return "".join("/" + quote(part, safe="") for part in parts)

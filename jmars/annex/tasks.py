@@ -1,6 +1,6 @@
 """Task graphs read from a file: functions, their inputs from other tasks, and their costs.
 
-Runs the tasks of a document as one graph of spawned functions, and partitions them.
+Runs the tasks of a document as a single graph of spawned functions, and partitions them.
 
 Source: docs/explanation/seeds.md, "Graphs" and "Graph partitioning for scheduling".
 
@@ -45,7 +45,7 @@ DEFAULT_COST = 1.0  # seconds of a task without a cost
 def load_tasks(source: Any, functions: Mapping[str, Callable[..., Any]] | None = None) -> TaskGraph:
     """Loads and checks the tasks of a document; imports modules that the document names, but runs no task.
 
-    A document runs code: load only those that you would run as a script.
+    A document runs code: load only documents that you would run as a script.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ class TaskGraph(Mapping[str, Spawned]):
         return [name for name in self.tasks if name not in read]
 
     def execute(self, *names: str) -> TaskGraph:
-        """Runs the named tasks and their inputs as one graph; without names, all results.
+        """Runs the named tasks and their inputs as a single graph; without names, all results.
 
         Raises
         ------
@@ -157,7 +157,7 @@ class TaskGraph(Mapping[str, Spawned]):
         memory: int | str | None = None,
         quota: float | None = None,
     ) -> dict[str, int]:
-        """Partitions the tasks; returns the part of each task, numbered in the order of opening.
+        """Partitions the tasks; returns the tasks' parts, numbered in the order of opening.
 
         Parameters
         ----------
@@ -228,7 +228,7 @@ DEVICES = ("any", "cpu", "gpu")
 
 @dataclass(frozen=True)
 class TaskInput:
-    """An input of a task: the value, or a named output, of another task."""
+    """An input of a task: the value, or a named output, of a task."""
 
     task: str
     output: str | None = None
@@ -491,7 +491,7 @@ def read_document(source: Any) -> Any:
 
 
 def _is_path(text: str) -> bool:
-    """Whether a text is a path rather than a document, which has lines or braces."""
+    """Whether a text is a path rather than a document with lines or braces."""
     return "\n" not in text and "{" not in text and "[" not in text and ":" not in text.replace(":\\", "", 1)
 
 

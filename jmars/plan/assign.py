@@ -1,18 +1,18 @@
 """Assigns workers to operands on several hosts: recursive bisection, runs of an order, earliest finish time.
 
-`assign_bisect` splits the operands recursively, so that few bytes move and every worker gets its share of work. A chunk
-with its readers is a net, and a net on k workers costs k - 1 times its bytes, the bytes that move. A half grows
-greedily by the operand that adds least to the cut, then single operands change sides while the cut shrinks. Bisection
-ignores time, so operands of one half may wait for the other half; simulation measures these waits. About 20 µs an
-operand for 8 workers, 1 in C.
+`assign_bisect` splits the operands recursively, so that few bytes move and every worker gets an equal share of work. A
+chunk with its readers is a net, and a net on k workers costs k - 1 times the chunk's bytes, the bytes that move. A half
+grows greedily by the operand that adds least to the cut, then single operands change sides while the cut shrinks.
+Bisection ignores time, so operands of one half may wait for the other half; simulation measures the waits. About 20 µs
+an operand for 8 workers, 1 in C.
 
-`assign_runs` cuts an order into contiguous runs, a run for each worker, so that neighbours in the order share a worker;
-the cut ignores time, but moves and holds few bytes on trees and matrix products. `source_runs` cuts only the operands
+`assign_runs` cuts an order into contiguous runs, a run per worker, so that neighbours in the order share a worker; the
+cut ignores time, but moves and holds few bytes on trees and matrix products. `source_runs` cuts only the operands
 without inputs, weighted with their share of the work that follows; `assign_eft` then places the rest.
 
-`assign_eft` assigns each operand to the worker of earliest finish time (HEFT), with a price on bytes moved. It visits
-operands by rank and keeps a clock for every core and network port. A `price` of 0 is HEFT; 3 gives up a few per cent of
-time to move several times fewer bytes.
+`assign_eft` assigns operands to the worker of earliest finish time (HEFT), with a price on bytes moved. The planner
+visits operands by rank and keeps a clock for every core and network port. A `price` of 0 is HEFT; 3 gives up a few per
+cent of time to move several times fewer bytes.
 Source: Fiduccia and Mattheyses 1982; Karypis and Kumar 1998 (greedy growing); docs/explanation/seeds.md, "Multilevel
 partitioning", "Graph partitioning for scheduling"; Topcuoglu, Hariri and Wu 2002.
 """
@@ -94,7 +94,7 @@ def _sum(numbers: list[float]) -> float:
 
 
 class _Halves:
-    """A bisection in progress: each operand's side, the nets' pins on each side, and the gain of each move."""
+    """A bisection in progress: the operands' sides, the nets' pins on both sides, and the gains of moves."""
 
     def __init__(self, operands: list[int], nets: list[list[int]], weights: list[int], cost: list[float]) -> None:
         self.operands, self.nets, self.weights, self.cost = operands, nets, weights, cost
@@ -110,7 +110,7 @@ class _Halves:
         self.load = [_sum([cost[v] for v in operands]), 0.0]
 
     def move(self, v: int) -> list[int]:
-        """Moves `v` to the other side; returns operands whose gain changed."""
+        """Moves `v` to the other side; returns operands with changed gains."""
         a, b = self.side[v], 1 - self.side[v]
         changed = []
         gain, side = self.gain, self.side
@@ -146,7 +146,7 @@ class _Halves:
         return changed
 
     def grow(self, share: float) -> None:
-        """Fills side 1 up to its share of the work, by the operand that adds least to the cut."""
+        """Fills side 1 up to the share of the work, by the operand that adds least to the cut."""
         target = share * (self.load[0] + self.load[1])
         starts = iter(self.operands)
         heap: list[tuple[int, int, int]] = []
@@ -228,7 +228,7 @@ def source_runs(graph: PlanGraph, workers: Workers, rank: NDArray[np.int64]) -> 
 
 
 def _shares(graph: PlanGraph) -> NDArray[np.float64]:
-    """Work that each operand leads to: its own cost and an equal share of each reader's work."""
+    """Work behind an operand: the operand's own cost and an equal share of the readers' work."""
     order = topological(graph.dag)
     if serves(graph):
         return c_planners.shares(graph, order)
@@ -243,7 +243,7 @@ def _shares(graph: PlanGraph) -> NDArray[np.float64]:
 
 
 def _cut(cost: NDArray[np.float64], workers: Workers) -> NDArray[np.int64]:
-    """Worker of each operand of a sequence, by the middle of the operand's cost; zero costs count a little."""
+    """Workers of the operands of a sequence, by the middle of the operand's cost; zero costs count a little."""
     cost = cost + (cost.max(initial=0.0) or 1.0) * 1e-9
     ends = np.cumsum(cost)
     rate = np.cumsum(workers.cores * workers.speed)
@@ -317,7 +317,7 @@ def _place(
     pull: float,
     few: int,
 ) -> NDArray[np.int64]:
-    """Worker that runs each operand or stores its chunk already."""
+    """Workers that run the operands or store the chunks already."""
     n, p = graph.n, len(workers)
     cost, size = graph.cost.tolist(), graph.nbytes.tolist()
     inputs = rows(graph.dag.pred_ptr, graph.dag.pred_idx)

@@ -1,7 +1,7 @@
 """Chooses a plan for several workers: simulates candidate assignments and orders and takes the best.
 
 For clusters of several hosts. No planner wins everywhere, so `choose` simulates several plans under the real memory
-limit, the cheapest planners first, until its time is up. It keeps the results of all candidates for the notebook.
+limit, the cheapest planners first, until the time is up. The results of all candidates are kept for the notebook.
 
 Candidates are sorted so that early candidates gain most. A short budget so loses little: over 57 graphs and clusters
 the first plan's score is 25 % above the best score, the best of the first five 3 %, of the first nine 1 %. METIS and
@@ -168,7 +168,7 @@ def _improved(
     placed: ArrayLike | None,
     clock: Callable[[], float],
 ) -> Iterator[tuple[str, NDArray[np.int16], NDArray[np.int64]]]:
-    """Yields the plan refined, then annealed, in half of the time each; without copies of operands."""
+    """Yields the plan refined, then annealed, each in half of the time; without copies of operands."""
     start, assign = clock(), one.assign
     if len(workers) > 1:
         assign = refine(
@@ -270,7 +270,7 @@ def candidates(
         return np.where(there, np.int16(-1), assign)
 
     def few(k: int) -> NDArray[np.int16]:
-        """Assignment to the k fastest workers; operands that these may not run go to the first worker that may."""
+        """Assignment to the k fastest workers; operands that may not run there go to the first worker that may."""
         best = np.argsort(-workers.cores * workers.speed, kind="stable")[:k]
         free = replace(graph, device=np.zeros(graph.n, np.uint8), pin=np.full(graph.n, -1, np.int16))
         part = assign_eft(free, _only(workers, best), rank("blevel")) if k > 1 else np.zeros(graph.n, np.int64)
@@ -300,7 +300,7 @@ def candidates(
         return graph.n <= _MAX_PARTITIONED_OPERANDS and (seconds is None or each * graph.n <= seconds)
 
     def follow() -> NDArray[np.int16]:
-        """The assignment of a run that plans first operands only, whose readers follow most bytes of their inputs."""
+        """The assignment of a run that plans first operands only; readers follow most bytes of their inputs."""
         free = graph.dag.sources()
         first = assign_initial(graph.dag, free[~there[free]], workers.cores.tolist())
         first = allowed(graph, workers, first, np.flatnonzero(first >= 0))

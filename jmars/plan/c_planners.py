@@ -1,7 +1,7 @@
 """Calls the planners' C kernels on arrays; the Python function of the same task documents the result.
 
-The functions check types, lengths and that all numbers fit into 64 bits, which C cannot. Only graphs that `serves`
-accepts may be given. None means that the kernel refused the input; the Python implementation then raises the error.
+The functions check types, lengths and that all numbers fit into 64 bits; C cannot. Only graphs that `serves` accepts
+may be given. None means that the kernel refused the input; the Python implementation then raises the error.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def serves(graph: PlanGraph, workers: Workers | None = None) -> bool:
 
 
 def levels(dag: Dag) -> tuple[Ints, Ints] | None:
-    """Level of each vertex, and the vertices by level and then index; None for a cycle or without the library."""
+    """Levels of the vertices, and the vertices by level and then index; None for a cycle or without the library."""
     if library() is None:
         return None
     level, order = np.empty(dag.n, np.int64), np.empty(dag.n, np.int64)
@@ -69,14 +69,14 @@ def levels(dag: Dag) -> tuple[Ints, Ints] | None:
 
 
 def b_level(graph: PlanGraph, order: Ints, edge: Floats) -> Floats:
-    """Longest path to an end of the graph, in seconds; `edge` holds the seconds to move each operand's chunk."""
+    """Longest path to an end of the graph, in seconds; `edge` holds the seconds to move the operands' chunks."""
     level, dag = graph.cost.copy(), graph.dag
     _call("jm_b_level", dag.n, dag.succ_ptr, dag.succ_idx, order, edge, level)
     return level
 
 
 def t_level(graph: PlanGraph, order: Ints, done: Floats) -> Floats:
-    """Longest path from a source, in seconds; `done` holds the seconds to run each operand and move its chunk."""
+    """Longest path from a source, in seconds; `done` holds the seconds to run the operands and move their chunks."""
     level, dag = np.empty(graph.n), graph.dag
     _call("jm_t_level", dag.n, dag.pred_ptr, dag.pred_idx, order, done, level)
     return level
@@ -90,7 +90,7 @@ def liu(graph: PlanGraph, order: Ints) -> Ints:
 
 
 def shares(graph: PlanGraph, order: Ints) -> Floats:
-    """Work that each operand leads to, its own cost included; see `assign.contiguous`."""
+    """Work behind an operand, the operand's own cost included; see `assign.contiguous`."""
     weight, dag = graph.cost.copy(), graph.dag
     _call("jm_shares", dag.n, dag.pred_ptr, dag.pred_idx, order, weight)
     return weight

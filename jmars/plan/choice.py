@@ -2,7 +2,7 @@
 
 Apart from `choose`, so that a single host imports no planner of several hosts. The executors of a host share a memory,
 so no chunk moves between them and a plan is an order. Mars's order suits some graphs and spills twice as much as depth
-first on others; `choose_order` simulates both, and two more. Planning may take a small share of the run's least
+first on other graphs; `choose_order` simulates both, and two more. Planning may take a small share of the run's least
 seconds, so small graphs are not planned at all.
 
 A run is brief (`are_brief`) if messages about the operands take longer than the operands, and all chunks are small.
@@ -11,10 +11,10 @@ chunks in memory, has few ready operands. Memory is no concern, so the order tha
 serves.
 
 A `Plan` has the workers of initial operands and the ranks of all operands, decided before a graph runs. The scheduler
-makes a frozen `Plan` of each compiled graph and passes the plan by value.
+makes a frozen `Plan` per compiled graph and passes the plan by value.
 
-Where a graph shuffles, a reducer's inputs count as none. A reducer reads a piece of each output of its mappers, so no
-worker has most of its inputs, and it is placed as an initial operand: every worker gets its share of the reducers, and
+Where a graph shuffles, a reducer's inputs count as none. A reducer reads a piece of every mapper's output, so no worker
+has most of the inputs, and the reducer is placed as an initial operand: every worker gets a share of the reducers, and
 no search passes from mappers to reducers. "bfs-v1" gets the graph as Mars had it, with an operand between that only
 passes the pieces on.
 Source: docs/explanation/seeds.md, "Choosing operands", "Initial worker assignment", "Scheduling policy"; Mars v0.1
@@ -162,7 +162,7 @@ def without_shuffles(dag: Dag, reducers: NDArray[np.bool_]) -> Dag:
 
 
 def _with_shuffles(dag: Dag, reducers: NDArray[np.bool_]) -> tuple[Dag, list[int]]:
-    """The graph with an operand between the mappers and the reducers of each shuffle, and these operands."""
+    """The graph with an operand between the mappers and the reducers of every shuffle, and the new operands."""
     number: dict[tuple[int, ...], int] = {}  # of the operand between, by mappers
     src, dst = dag.edges()
     stays = ~reducers[dst]
@@ -183,7 +183,7 @@ PREFERENCES = ("fast", "lean", "memory")
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A simulated plan: the names of its assignment and order, and its result."""
+    """A simulated plan: the names of assignment and order, and the result."""
 
     assigned_by: str
     ranked_by: str
@@ -194,13 +194,13 @@ class Candidate:
 
     @property
     def name(self) -> str:
-        """Assignment and order; on one host the order."""
+        """Assignment and order; on a single host the order."""
         return f"{self.assigned_by}, {self.ranked_by}" if self.assigned_by else self.ranked_by
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """The best plan, its simulated result, all candidates, and a lower bound of the makespan."""
+    """The best plan, the simulated result, all candidates, and a lower bound of the makespan."""
 
     plan: Plan
     predicted: SimResult
@@ -224,7 +224,7 @@ MAX_SLOWDOWN = 1.1  # prefer "memory": most seconds, as a multiple of the fastes
 def seconds_to_plan(graph: PlanGraph, workers: Workers) -> float:
     """Seconds that planning a run may take: a share of the least seconds of computing and spilling.
 
-    0 if these do not suffice for a single candidate.
+    0 if the seconds do not suffice for a single candidate.
 
     Examples
     --------

@@ -3,18 +3,17 @@
 `annotate` builds the planners' input from a compiled graph: it asks the profile for seconds, and the roofline for
 programs that the profile does not know. `one_host` describes the workers to plan for.
 
-`Profile` smooths the measurements. The control process of a host owns the profile that its jobs update. Errors of past
-predictions (`Accuracy`) are kept too, so that each prediction can be shown with the error seen so far.
+`Profile` smooths the measurements. The control process of a host owns the profile, and the host's jobs update it.
+Errors of past predictions (`Accuracy`) are kept too, so that predictions can be shown with the error seen so far.
 
-The file is `<cache_dir>/costs-<machine>.json`, mode 0600, readable by this user alone. The machine is its processor,
-cores and operating system, so several machines may share a home folder. The file holds names of functions, sizes and
-seconds, no values of arrays. A save writes a new file under a lock and renames the new file over the old file, so a
-reader sees either; a damaged file counts as missing. A cost file has thousands of keys and a session needs some dozens,
-so keys are parsed on first use. The sizes of a key are a text, `"size seconds when first, …"`; older files have lists
-of these four numbers.
-The cost signature of a program has a key of the steps without shapes, the size of the work, and an estimate of seconds.
-A `Profile` keeps costs under the key, which is the same in every session, and scales them with the size. A key names
-functions and dtypes and never values, so no data of an array is in a key.
+The file is `<cache_dir>/costs-<machine>.json`, mode 0600, readable by this user alone. The name of a machine has
+processor, cores and operating system, so several machines may share a home folder. The file holds names of functions,
+sizes and seconds, no values of arrays. A save writes a new file under a lock and renames the new file over the old
+file, so a reader sees either; a damaged file counts as missing. A cost file has thousands of keys and a session needs
+some dozens, so keys are parsed on first use. The sizes of a key are a text, `"size seconds when first, …"`; older files
+have lists of the four numbers. The cost signature of a program has a key of the steps without shapes, the size of the
+work, and an estimate of seconds. A `Profile` keeps costs under the key, which is the same in every session, and scales
+them with the size. A key names functions and dtypes and never values, so no data of an array is in a key.
 
 The estimate of an operand that was never measured is bytes over memory bandwidth plus operations over core speed
 (roofline). `annotate` multiplies the estimate by `Profile.scale`, the error of the estimate for programs that were
@@ -154,7 +153,7 @@ def _words(params: Any) -> list[str]:
 
 
 def _products(program: Program) -> int:
-    """8 bytes for each product of a contraction of pairs; 0 for other programs."""
+    """8 bytes per product of a contraction of pairs; 0 for other programs."""
     types = [*program.inputs, *(step.output for step in program.steps)]
     total = 0
     for step in program.steps:
@@ -340,7 +339,7 @@ class CostTable:
                 self.stored[key] = rows
 
     def as_data(self, keys: Iterable[str] | None = None) -> dict[str, Any]:
-        """Given keys, or all keys, in the file's form; safe while another thread observes costs."""
+        """Given keys, or all keys, in the file's form; safe while other threads observe costs."""
         found = {}
         for key in list(self) if keys is None else keys:
             if key in self.known:
@@ -463,7 +462,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def update(path: Path, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Replaces the contents of the file by `change(contents)`, one writer at a time.
+    """Replaces the contents of the file by `change(contents)`, a single writer at a time.
 
     Raises
     ------
@@ -528,7 +527,7 @@ class Accuracy:
     def observe(self, predicted: Mapping[str, Any] | None, measured: Mapping[str, Any] | None) -> None:
         """Adds a successful run: seconds of `makespan`, and bytes of `peak` or both ends of the interval of `peak`.
 
-        A measured peak within the interval was predicted without error: a wide interval is no wrong one.
+        A measured peak within the interval was predicted without error: a wide interval is no wrong interval.
         """
         if not predicted or not measured:
             return
@@ -543,7 +542,7 @@ class Accuracy:
     def errors(self) -> dict[str, Any]:
         """Median of `|predicted - measured| / measured` of "makespan" and "peak" (None below 3), number of "runs".
 
-        Where an interval was predicted, its point next to the measured number counts as predicted.
+        Where an interval was predicted, the point next to the measured number counts as predicted.
         """
         found: dict[str, Any] = {"runs": len(self.rows)}
         for k, name in enumerate(_NAMES):
@@ -713,9 +712,9 @@ class Profile:
     def seconds(self, key: str, nbytes: float, per_byte: float = 0.0) -> float | None:
         """Predicted seconds of an operand of this key and size; None for an unknown key.
 
-        Between two measured sizes the cost follows the power law through both; beyond them it grows with the bytes.
-        A measurement no longer than a call's fixed cost says nothing about bytes, so sizes far beyond the largest
-        measured size are predicted at the speed of memory.
+        Between two measured sizes the cost follows the power law through both; beyond them the cost grows with the
+        bytes. A measurement no longer than a call's fixed cost does not depend on bytes, so sizes far beyond the
+        largest measured size are predicted at the speed of memory.
 
         Parameters
         ----------
@@ -849,7 +848,7 @@ class Profile:
         self.costs.take(data.get("costs"))
 
     def forget_oldest(self) -> None:
-        """Drops the keys measured longest ago; safe while another thread observes costs."""
+        """Drops the keys measured longest ago; safe while other threads observe costs."""
         self.changed.difference_update(self.costs.forget_oldest(REMEMBERED))
 
 

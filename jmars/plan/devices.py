@@ -5,8 +5,8 @@ cores and on GPUs, and a chunk between cores and GPUs costs a copy. The division
 `choose_devices` simulates runs by the cut, by cores alone and by as many operands on GPUs as possible, and takes the
 fastest run.
 
-Measured seconds of a GPU have separate keys, `gpu_key`. Before a program was measured its seconds are estimated from
-bytes and operations, with defaults that make a GPU look slower rather than faster than it is.
+Measured seconds of a GPU have separate keys, `gpu_key`. Before the first measurement the seconds of a program are
+estimated from bytes and operations, with defaults that make a GPU look slower rather than faster.
 Source: Stone 1977, "Multiprocessor scheduling with the aid of network flow algorithms"; Williams, Waterman and
 Patterson 2009 (roofline).
 """
@@ -220,7 +220,7 @@ class _Network:
             self._left.append(left)
 
     def side(self, source: int, sink: int) -> NDArray[np.bool_]:
-        """Nodes that the source still reaches when the flow is greatest: its side of the minimum cut, shape (n,)."""
+        """Nodes that the source still reaches when the flow is greatest: the side of the minimum cut, shape (n,)."""
         while (level := self._levels(source))[sink] >= 0:
             place = [0] * len(self._edges)
             while self._push(source, sink, level, place):
@@ -302,7 +302,7 @@ def host_with_gpus(profile: Profile, cores: int, memory: int, gpus: Sequence[int
     """Describes this host as a row for the cores, which share a memory, and a row for every GPU.
 
     Chunks go from row to row at the speed of PCIe; a GPU whose memory is full moves chunks to shared memory, so PCIe
-    takes the place of its disk. A chunk for another GPU goes through shared memory, and counts as one copy.
+    takes the place of the disk. A chunk for a second GPU goes through shared memory, and counts as a single copy.
 
     Parameters
     ----------

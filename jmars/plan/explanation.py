@@ -1,6 +1,6 @@
 """Explains a plan as data for the notebook: timeline per worker, critical path, transfers, reason of the choice.
 
-`picture` describes a simulated run, `explain` a choice with its candidates. The data is JSON and bounded: bars, points
+`picture` describes a simulated run, `explain` a choice with all candidates. The data is JSON and bounded: bars, points
 and edges beyond the limits are merged or left out, and counts tell how many.
 Source: docs/explanation/seeds.md, "Graph optimization".
 """
@@ -181,7 +181,7 @@ def _lanes(mine: NDArray[np.int64], trace: Trace, cores: int, tick: float) -> li
 
 
 def _curves(memory: list[tuple[float, int, int]], p: int, most: int, makespan: float) -> list[list[list[float]]]:
-    """Bytes in memory over time per worker: all changes, or the maximum of each tick if there are too many."""
+    """Bytes in memory over time per worker: all changes, or the maximum per tick if there are too many."""
     curves: list[list[list[float]]] = [[] for _ in range(p)]
     held: float
     for time, w, held in memory:
@@ -204,7 +204,7 @@ def _curves(memory: list[tuple[float, int, int]], p: int, most: int, makespan: f
 def _critical(
     graph: PlanGraph, workers: Workers, where: NDArray[np.int64], trace: Trace, most: int
 ) -> list[dict[str, Any]]:
-    """Critical chain, walked back from the operand that ended last to the cause of each start."""
+    """Critical chain, walked back from the operand that ended last, from cause to cause."""
     ran = np.flatnonzero(where >= 0)
     if not len(ran):
         return []

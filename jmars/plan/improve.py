@@ -1,16 +1,16 @@
 """Improves plans by simulation, for plans that are reused: annealing, copies, justification, refinement.
 
 Simulated annealing makes random small changes and keeps a change if the plan improves, sometimes also if it does not.
-Cascade's old scheduler has a single move, the swap of two tasks; `anneal` has four, and the cost of a plan is its
-simulated run. Annealing takes thousands of simulations, so it is for plans that are reused. The best plan and the curve
-of best costs are kept, and `stop` serves a stop button.
+Cascade's old scheduler has a single move, the swap of two tasks; `anneal` has four, and the cost of a plan is the
+simulated run. Annealing takes thousands of simulations, so only plans that are reused are annealed. The best plan and
+the curve of best costs are kept, and `stop` serves a stop button.
 
-A plan with copies is a plan of a larger graph in which each copy is an operand, so the simulator and other readers of
-plans need no notion of copies.
+A plan with copies is a plan of a larger graph with copies as operands, so the simulator and other readers of plans need
+no notion of copies.
 
 Justification ranks operands by their latest start times in a simulated run, so that urgent operands go first. `choose`
-simulates its best plans, computes how late each operand could have started without delaying its readers, and tries the
-order of these times. It helps where many small operands feed few large operands, as in a rechunk.
+simulates the best plans, computes how late operands could have started without delaying readers, and tries the order of
+these times. The order helps where many small operands feed few large operands, as in a rechunk.
 
 Multilevel refinement, on several hosts, moves large groups of operands between workers first, then smaller groups. The
 coarsest level of at most eight groups is solved exactly in a model of two terms, the busiest worker's seconds and the
@@ -48,7 +48,7 @@ _NEIGHBOURS = 0.5  # chance that a further neighbour moves along with an operand
 
 @dataclass(frozen=True, eq=False)
 class Annealed:
-    """Result of annealing: the plan with its copies, its cost, and the curve of best costs.
+    """Result of annealing: the plan with copies, the cost, and the curve of best costs.
 
     Attributes
     ----------
@@ -179,7 +179,7 @@ _Snapshot = tuple[list[int], list[int], frozenset[tuple[int, int]]]
 
 
 class _State:
-    """A mutable plan: a worker for each operand, an order, and copies."""
+    """A mutable plan: a worker per operand, an order, and copies."""
 
     def __init__(
         self,
@@ -280,7 +280,7 @@ class _State:
 @dataclass(frozen=True, eq=False)
 class Copied:
     """A plan with copies: `graph` has all operands of the original graph, then the copies, and `assign` and `rank`
-    cover both. `origin` is the original operand of each copy, and each other operand itself, shape (k,).
+    cover both. `origin` has the original operands of copies, and all other operands themselves, shape (k,).
     """
 
     graph: PlanGraph
@@ -290,7 +290,7 @@ class Copied:
 
     @property
     def copies(self) -> list[tuple[int, int]]:
-        """Pairs (operand, worker), a pair for each copy."""
+        """Pairs (operand, worker), a pair per copy."""
         extra = np.flatnonzero(self.origin != np.arange(len(self.origin)))
         return list(zip(self.origin[extra].tolist(), self.assign[extra].tolist(), strict=True))
 
@@ -301,7 +301,7 @@ def with_copies(
     """Builds the plan in which operands run again on other workers.
 
     Readers on the copy's worker read the copy. An operand that is no result and would keep no readers moves to the
-    worker of its first copy, in place of that copy.
+    worker of the first copy, in place of that copy.
 
     Parameters
     ----------
@@ -407,7 +407,7 @@ Grouping = Callable[[PlanGraph, int], NDArray[np.int64]]
 
 @dataclass(frozen=True, eq=False)
 class Refined:
-    """Refined assignment, cost in seconds, (groups, cost) of each level from the coarsest, and simulations made."""
+    """Refined assignment, cost in seconds, (groups, cost) per level from the coarsest, and simulations made."""
 
     assign: NDArray[np.int16]
     cost: float
@@ -500,7 +500,7 @@ def groups_of(graph: PlanGraph, k: int) -> NDArray[np.int64]:
 
 
 def solve_exactly(graph: PlanGraph, workers: Workers, label: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Worker of each group such that the busiest worker's seconds plus all transfers are least, by branch and bound.
+    """Workers of the groups such that the busiest worker's seconds plus all transfers are least, by branch and bound.
 
     Parameters
     ----------
@@ -579,7 +579,7 @@ def _sent(graph: PlanGraph, label: NDArray[np.int64], per_byte: float) -> list[t
 
 
 def _levels(graph: PlanGraph, workers: Workers, make: Grouping) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Number of groups and group of each operand per level, from the coarsest level to single operands."""
+    """Number of groups and groups of the operands per level, from the coarsest level to single operands."""
     p = len(workers)
     alike = len(set((workers.cores * workers.speed).tolist())) == 1
     k = _COARSEST if alike or p == 1 else max(2, min(_COARSEST, int(math.log(_LEAVES) / math.log(p))))

@@ -1,12 +1,12 @@
 """Assigns workers to initial operands, the operands without inputs.
 
 Other operands follow their inputs when they become ready, so only initial operands are placed before a run.
-`assign_initial` gives every worker its share of the initial operands and keeps neighbours together.
+`assign_initial` gives every worker an equal share of the initial operands and keeps neighbours together.
 
 "bfs-v1" is the search of Mars 0.1: the source with most descendants first, leftovers by majority vote. Two rules extend
-it: an operand that reads only shuffles is initial too, and operands that the search has not placed take the worker of
-most of their neighbours. Mars failed when candidates or placed neighbours ran out; here the worker with the largest
-share left takes the rest.
+the assignment: an operand that reads only shuffles is initial too, and operands that the search has not placed take the
+worker of most of their neighbours. Mars failed when candidates or placed neighbours ran out; here the worker with the
+largest share left takes the rest.
 
 "ncd" is cascade's rule: operands with a near common descendant share a worker. The rule reads the graph only, no costs
 and no bytes. `NearestCommonDescendant` is the rule as a policy of the simulator, `assign_ncd` the resulting assignment.
@@ -100,7 +100,7 @@ def assign_initial(
 
 
 def shares(count: int, workers: Sequence[int]) -> list[int]:
-    """Divides `count` operands in proportion to slots; the largest shares get one of the remaining operands each.
+    """Divides `count` operands in proportion to slots; the largest shares get a remaining operand each.
 
     Examples
     --------
@@ -333,11 +333,11 @@ def assign_ncd(dag: Dag, slots: Sequence[int]) -> NDArray[np.int16]:
 
 
 class NearestCommonDescendant:
-    """A `Policy`: each worker serves a component of the graph and takes the ready operand nearest to its chunks.
+    """A `Policy`: a worker serves a component of the graph and takes the ready operand nearest to its chunks.
 
-    A free worker takes the first ready operand to which no other worker is nearer; else the operand with fewest inputs
-    missing on the worker, of equals the operand farthest from a sink. A worker whose component has no ready operand
-    moves to the heaviest component with ready operands.
+    A free worker takes the first ready operand without a nearer worker; else the operand with fewest inputs missing on
+    the worker, of equals the operand farthest from a sink. A worker without ready operands in the component moves to
+    the heaviest component with ready operands.
     """
 
     def __init__(self, dag: Dag) -> None:
@@ -409,9 +409,9 @@ def values(dag: Dag) -> NDArray[np.int64]:
 
 
 def distances(dag: Dag) -> NDArray[np.int16]:
-    """Steps from the farther one of two operands to their nearest common descendant, shape (n, n).
+    """Steps from the farther of two operands to their nearest common descendant, shape (n, n).
 
-    An operand is its own descendant; the distance of operands without common descendant is the number of layers of
+    An operand is a descendant of itself; the distance of operands without common descendant is the number of layers of
     their component.
 
     Raises

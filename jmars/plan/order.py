@@ -1,7 +1,7 @@
 """Orders to run a graph in, as ranks of operands, and the longest paths and memory peaks behind them.
 
 A rank has shape (n,) and is a permutation of 0..n-1; of two ready operands the lower rank runs first. `assign_eft` also
-visits operands by rank, so it needs a topological rank: all but `rank_mars` are topological. The C kernels give the
+visits operands by rank, so the rank must be topological: all but `rank_mars` are topological. The C kernels give the
 same ranks.
 
 For few bytes, `rank_depth_first` is good for trees; a greedy search backwards from the outputs can be better where
@@ -117,7 +117,7 @@ RANKS: dict[str, Callable[[PlanGraph, float], Rank]] = {
 
 
 def b_level(graph: PlanGraph, seconds_per_byte: float = 0.0) -> list[float]:
-    """Seconds on the longest path from each operand's start to an end; edges cost their bytes' transfer time.
+    """Seconds on the longest paths from the operands' starts to an end; edges cost their bytes' transfer time.
 
     Examples
     --------
@@ -131,15 +131,15 @@ def b_level(graph: PlanGraph, seconds_per_byte: float = 0.0) -> list[float]:
 
 
 def t_level(graph: PlanGraph, seconds_per_byte: float = 0.0) -> list[float]:
-    """Seconds until each operand can start if cores were unlimited."""
+    """Seconds until operands can start if cores were unlimited."""
     found: list[float] = _t_level(graph, seconds_per_byte).tolist()
     return found
 
 
 def liu_key(graph: PlanGraph) -> list[int]:
-    """Liu's key: most bytes held while an operand and its unshared ancestors are computed; shared inputs are stored.
+    """Liu's key: most bytes held while an operand and the unshared ancestors are computed; shared inputs are stored.
 
-    Inputs are computed in descending (peak - output bytes), which is optimal for a tree.
+    Inputs are computed in descending (peak - output bytes), the optimum for a tree.
     """
     found: list[int] = _liu_key(graph).tolist()
     return found
@@ -253,8 +253,8 @@ def rank_min_memory(graph: PlanGraph) -> Rank:
 def rank_backwards(graph: PlanGraph) -> Rank:
     """Greedy rank from the outputs back to the sources; topological.
 
-    Places, among operands whose readers are all placed, the operand whose unplaced inputs exceed its output by fewest
-    bytes, then the operand with the longest path from a source. O(m log n).
+    Places, among operands whose readers are all placed, the operand with unplaced inputs that exceed the output by
+    fewest bytes, then the operand with the longest path from a source. O(m log n).
     """
     late = t_level(graph)
     if serves(graph):

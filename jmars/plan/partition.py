@@ -1,14 +1,14 @@
 """Partitions a graph between the workers of several hosts: METIS and mt-KaHyPar.
 
 METIS finds a small edge cut, balanced in seconds, bytes and bands of time. A partition ignores time, so parts may wait
-for each other; with `bands` each part gets its share of every stretch of the run, by METIS's multiple constraints.
+for each other; with `bands` a part gets an equal share of every stretch of the run, by METIS's multiple constraints.
 pymetis's Python API has a single constraint, so this file calls the C function in pymetis's library; where the library
-does not export it, METIS is missing. An edge weighs its chunk's bytes divided by the number of readers, since a chunk
-is sent once.
+does not export the function, METIS is missing. An edge weighs the chunk's bytes divided by the number of readers, since
+a chunk is sent once.
 
-mt-KaHyPar partitions a hypergraph. A chunk with its readers is a net, and a net on k workers costs k - 1 times its
-bytes, the bytes that move. The parts move about half the bytes of `assign_bisect`'s and 2 to 15 times fewer than
-METIS's, for 30 to 150 µs an operand. The preset is deterministic: the same graph gives the same plan.
+mt-KaHyPar partitions a hypergraph. A chunk with its readers is a net, and a net on k workers costs k - 1 times the
+chunk's bytes, the bytes that move. The parts move about half the bytes of `assign_bisect`'s and 2 to 15 times fewer
+than METIS's, for 30 to 150 µs an operand. The preset is deterministic: the same graph gives the same plan.
 Source: docs/explanation/seeds.md, "Multilevel partitioning"; Karypis and Kumar 1998; Gottesbüren, Heuer, Maas, Sanders
 and Schlag 2024 (mt-KaHyPar, MIT).
 """
@@ -34,7 +34,7 @@ _SEED = 8  # index of METIS_OPTION_SEED
 
 
 def has_metis() -> bool:
-    """Whether pymetis is installed (`pip install jmars[plan]`) and its library exports METIS's function."""
+    """Whether pymetis is installed (`pip install jmars[plan]`) and the library exports METIS's function."""
     if importlib.util.find_spec("pymetis") is None:
         return False
     try:
@@ -57,7 +57,7 @@ def suits_metis(graph: PlanGraph, k: int, *, bands: int = 1, memory: bool = Fals
 def assign_metis(
     graph: PlanGraph, workers: Workers, *, bands: int = 1, memory: bool = False, slack: float = 1.03, seed: int = 1
 ) -> NDArray[np.int16]:
-    """Assigns workers to operands: a part for each worker with its share of the work.
+    """Assigns workers to operands: a part per worker with the worker's share of the work.
 
     Pins and devices are kept: the first allowed worker takes operands that are assigned to a forbidden worker.
 
@@ -94,7 +94,8 @@ def metis_groups(
     seed: int = 1,
     share: NDArray[np.float64] | None = None,
 ) -> NDArray[np.int64]:
-    """Part of each operand, 0..k-1, shape (n,); parts may be empty. `share`: weights of parts, shape (k,), None: equal.
+    """Parts of the operands, 0..k-1, shape (n,); parts may be empty. `share`: weights of parts, shape (k,), None:
+    equal.
 
     Raises
     ------
@@ -144,7 +145,7 @@ def metis_groups(
 
 
 def _loads(graph: PlanGraph, bands: int, memory: bool) -> NDArray[np.int64]:
-    """Loads to balance: seconds in each band of time, and bytes; shape (n, bands + memory)."""
+    """Loads to balance: seconds per band of time, and bytes; shape (n, bands + memory)."""
     loads = np.zeros((graph.n, bands + memory), np.int64)
     order = np.argsort(t_level(graph), kind="stable")
     cost = graph.cost[order] + (graph.cost.max() or 1.0) * 1e-9
@@ -235,7 +236,7 @@ def assign_km1(
 
 @cache
 def _package() -> tuple[Any, Any]:
-    """Imports mtkahypar and starts it with a single thread."""
+    """Imports mtkahypar and starts the library with a single thread."""
     try:
         import mtkahypar
     except ImportError as error:

@@ -1,11 +1,11 @@
 """The planners' input: `PlanGraph`, operands with their costs, and `Workers`, the machines as numbers.
 
 An operand has seconds on a core of speed 1, output bytes, scratch bytes, devices and pins. No planner changes a
-`PlanGraph`. `Workers` are cores, speed, memory, links and disks: the scheduler describes its cluster, a user describes
+`PlanGraph`. `Workers` are cores, speed, memory, links and disks: the scheduler describes the cluster, a user describes
 other machines for a what-if plan.
 
-Mars 0.1 scheduled by depth, number of readers and number of descendants of an operand. A descendant counts once for
-each path to the descendant, so `descendant_size` is exact for trees and an overestimate for other graphs. It is a
+Mars 0.1 scheduled by depth, number of readers and number of descendants of an operand. A descendant counts once per
+path to the descendant, so `descendant_size` is exact for trees and an overestimate for other graphs. The size is a
 float, since the number of paths grows exponentially.
 Source: docs/explanation/seeds.md, "Graph thoughts", "Initial worker assignment"; Mars v0.1 `scheduler/graph.py`,
 `scan_node`.
@@ -138,7 +138,7 @@ class PlanGraph:
 
 
 def contract(graph: PlanGraph, label: ArrayLike) -> PlanGraph:
-    """Contracts groups of operands: the graph whose operands are groups of `graph`'s operands.
+    """Contracts groups of operands: the graph with groups of `graph`'s operands as operands.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def contract(graph: PlanGraph, label: ArrayLike) -> PlanGraph:
 
 
 def volume(graph: PlanGraph, assign: ArrayLike) -> int:
-    """Bytes moved between workers when every chunk goes once to each other worker with a reader.
+    """Bytes moved between workers when every chunk goes once to all other workers with a reader.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def _sum(group: NDArray[np.int64], values: NDArray[np.int64], k: int) -> NDArray
 
 
 def _common(group: NDArray[np.int64], wish: NDArray[Any], free: int, k: int, what: str) -> NDArray[np.int64]:
-    """The common constraint of each group's members; `free` for groups without constraint."""
+    """The common constraints of the groups' members; `free` for groups without constraint."""
     some = wish != free
     wished = np.full(k, free, np.int64)
     wished[group[some]] = wish[some]
@@ -329,12 +329,12 @@ class Workers:
 
     @property
     def seconds_per_byte(self) -> float:
-        """Mean over the links between different workers; 0 with one worker."""
+        """Mean over the links between different workers; 0 with a single worker."""
         apart = ~np.eye(len(self), dtype=bool)
         return float((1 / self.bandwidth[apart]).mean()) if len(self) > 1 else 0.0
 
     def able(self, graph: PlanGraph) -> list[tuple[int, ...]]:
-        """Workers that may run each operand, by pin and device; operands with equal constraints share a tuple.
+        """Workers that may run the operands, by pin and device; operands with equal constraints share a tuple.
 
         Raises
         ------
@@ -345,7 +345,7 @@ class Workers:
         return [teams[k] for k in team_of.tolist()]
 
     def teams(self, graph: PlanGraph) -> tuple[NDArray[np.int64], list[tuple[int, ...]]]:
-        """`able` as a table: each operand's row, shape (n,), and per row the workers, ascending.
+        """`able` as a table: the operands' rows, shape (n,), and per row the workers, ascending.
 
         Raises
         ------
@@ -380,8 +380,8 @@ def allowed(
 
 @dataclass(frozen=True, eq=False)
 class GraphStatistics:
-    """Depth (operands on the longest path from a source), readers, and descendants with the operand itself, of each
-    operand; shape (n,).
+    """Depth (operands on the longest path from a source), readers, and descendants with the operand itself, by operand;
+    shape (n,).
     """
 
     depth: NDArray[np.int64]
@@ -392,7 +392,7 @@ class GraphStatistics:
 def statistics(dag: Dag) -> GraphStatistics:
     """Depths, successors and descendants of operands.
 
-    An operand that reads the same chunk twice counts as one reader.
+    An operand that reads the same chunk twice counts as a single reader.
 
     Raises
     ------

@@ -1,14 +1,14 @@
-"""Predicts a run on this host before it starts: seconds, peak bytes, bytes spilled.
+"""Predicts a run on this host before the start: seconds, peak bytes, bytes spilled.
 
 The costs come from the profile and the run from the simulator. Three effects that the simulator does not model are
 added here: batches are sent to executors ahead, so outputs take memory before their operands run; slots are larger than
 small chunks; and the first write to a page of memory costs time.
 
 `WindowedRun` simulates the batches that a host's dispatcher sends ahead, for the peak memory of a run. An operand holds
-its slot and its scratch from the time when it is sent, and its inputs until its end is reported. An executor has two
-batches; a batch is filled until its predicted time reaches BATCH_SECONDS, and takes a share of what is ready. So an
-executor with short operands holds memory of many, which `simulate` knows nothing of. Memory is taken to be enough. Runs
-in Python, some 10 µs an operand.
+slot and scratch from the time of the send, and inputs until the end is reported. An executor has two batches; a batch
+is filled until the predicted time reaches BATCH_SECONDS, and takes a share of the ready operands. So an executor with
+short operands holds memory of many; `simulate` does not know of that. Memory is taken to be enough. Runs in Python,
+some 10 µs an operand.
 Source: docs/explanation/seeds.md, "Graph optimization", "Ordering operands".
 """
 
@@ -135,7 +135,7 @@ def predict_from_simulation(
 
 
 def slots(nbytes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sizes of the arena slots of chunks of these sizes, as `model.limits.slot_size`.
+    """Sizes of the arena slots of chunks of the given sizes, as `model.limits.slot_size`.
 
     Examples
     --------
@@ -152,7 +152,7 @@ LEARNT = 0.1  # weight of a measured time in the dispatcher's estimate
 
 @dataclass(frozen=True, eq=False)
 class WindowedRun:
-    """What is the same in all simulated runs of a graph on a host.
+    """The common part of all simulated runs of a graph on a host.
 
     Attributes
     ----------
@@ -223,7 +223,7 @@ class _Batch:
 
 
 class _Run:
-    """One simulated run."""
+    """A simulated run."""
 
     def __init__(self, run: WindowedRun, noise: float, seed: int, believed: float | None, slower: float) -> None:
         graph, dag = run.graph, run.graph.dag
@@ -299,7 +299,7 @@ class _Run:
                 self._ready(reader)
 
     def _ready(self, operand: int) -> None:
-        """Queue an operand for the executor that it is planned for, or that made most bytes of its inputs."""
+        """Queue an operand for the planned executor, or the executor that made most bytes of the inputs."""
         executor = self.owner[operand]
         if executor < 0:
             size: dict[int, int] = {}

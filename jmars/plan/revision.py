@@ -1,10 +1,10 @@
 """Replans the rest of a run when a worker is slower than planned, is lost, or has joined.
 
 `remaining` extracts the operands still to run; running operands stay on their workers, and stored chunks are read from
-their holders. `replan` simulates plans that keep each operand's worker, keep it at a price, or ignore it, and takes the
-best. Plans that ignore the current workers cause many transfers.
+their holders. `replan` simulates plans that keep the operands' workers, keep them at a price, or ignore them, and takes
+the best. Plans that ignore the current workers cause many transfers.
 
-`drift` compares measured seconds of ended operands with planned seconds. A worker has drifted if its speed differs from
+`drift` compares measured seconds of ended operands with planned seconds. A worker has drifted if the speed differs from
 the other workers' by more than the tolerance and beyond chance, after some operands; if all workers are slower alike
 the plan stays good. `replan` takes the measured speeds.
 """
@@ -310,7 +310,7 @@ class DriftReport:
 
     @property
     def off(self) -> bool:
-        """Whether a worker drifted, so that planning anew is worth its time."""
+        """Whether a worker drifted, so that planning anew is worth the time."""
         return bool(self.workers)
 
     @property
@@ -325,7 +325,7 @@ class DriftReport:
 def drift(
     graph: PlanGraph, workers: Workers, observed: Observed, *, tolerance: float = 0.25, after: int = 4
 ) -> DriftReport:
-    """Compares a run with its plan.
+    """Compares a run with the plan.
 
     Parameters
     ----------

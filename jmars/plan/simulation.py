@@ -1,4 +1,4 @@
-"""Simulates a plan in virtual time to predict its cost.
+"""Simulates a plan in virtual time to predict the cost.
 
 `simulate` is a pure function: the same plan gives the same result to the last bit. `choose` scores candidate plans by
 simulation.
@@ -8,14 +8,13 @@ places operands during the run, as a scheduler without a plan does. The C kernel
 result for runs without a policy.
 
 `SimMemory`, the memory and disk of a worker, counts bytes of chunks in memory, chunks pinned by running operands, and
-chunks on disk. The disk serves its requests one after the other, so `make_room` returns the time at which the room is
-free.
+chunks on disk. The disk serves requests in their order, so `make_room` returns the time at which the room is free.
 
-`SimNetwork` allows a worker at most one transfer out and one transfer in at a time. It queues transfers and starts the
-most urgent transfer whose two ends are free. Ports are matched when they become free: reserving ports when a transfer
-is requested made communication up to 3.4 times too slow.
+`SimNetwork` allows a worker at most a transfer out and a transfer in at a time. Transfers queue, and the most urgent
+transfer with two free ends starts. Ports are matched when they become free: reserving ports when a transfer is
+requested made communication up to 3.4 times too slow.
 
-`SimResult` has makespan, bytes moved and spilled, and peak memory of a run, `Trace` its times. `choose` compares
+`SimResult` has makespan, bytes moved and spilled, and peak memory of a run, `Trace` the times. `choose` compares
 results, and the view draws a `Trace`.
 
 `FollowInputs` places operands during the run, as a scheduler does that plans only the initial operands (Mars): a
@@ -65,8 +64,8 @@ def simulate(
     """Runs a plan in virtual time.
 
     A worker runs the ready operand of lowest rank as soon as a core is free and the operand's inputs, output and
-    scratch fit beside the chunks that running operands hold. A chunk is sent to each worker with a reader as soon as
-    the chunk exists and both ends of the link are free; the chunk is freed after its last reader. Chunks that do not
+    scratch fit beside the chunks that running operands hold. A chunk is sent to all workers with a reader as soon as
+    the chunk exists and both ends of the link are free; the chunk is freed after the last reader. Chunks that do not
     fit are spilled to disk.
 
     Parameters
@@ -236,7 +235,7 @@ class Simulation:
                     self._ask(chunk, worker)
 
     def take_back(self, operand: int) -> None:
-        """Takes an operand that has not started from its worker."""
+        """Takes an operand that has not started from the worker."""
         worker = self.worker[operand]
         self.load[worker] -= self.cost[operand]
         for chunk in self.inputs[operand]:
@@ -338,7 +337,7 @@ class Simulation:
             self._event(start + seconds, _DONE, operand, w)
 
     def _finish(self, operand: int, w: int) -> None:
-        """Ends an operand: frees chunks without readers left, sends the operand's chunk, and wakes its readers."""
+        """Ends an operand: frees chunks without readers left, sends the operand's chunk, and wakes the readers."""
         store, p = self.stores[w], self.p
         self.state[operand] = 3
         self._end[operand] = self._finish_time = self.now
@@ -439,7 +438,7 @@ class Simulation:
                     self._make_ready(reader, w)
 
     def _note(self, memory: list[tuple[float, int, int]]) -> None:
-        """Records the bytes in memory of workers whose bytes changed."""
+        """Records the changed bytes in memory of workers."""
         for w, store in enumerate(self.stores):
             if store.used != self._shown[w]:
                 self._shown[w] = store.used
@@ -554,7 +553,7 @@ class SimMemory:
         self._disk_free = 0.0  # when the disk has served all requests
 
     def missing(self, chunks: Sequence[int], more: int) -> int:
-        """Bytes that an operand would pin beyond the chunks already pinned: its inputs, and `more`."""
+        """Bytes that an operand would pin beyond the chunks already pinned: the inputs, and `more`."""
         return more + sum([self._nbytes[c] for c in chunks if c not in self.fast])
 
     def hold(self, chunks: Sequence[int]) -> None:
@@ -610,7 +609,7 @@ class SimMemory:
             self.on_disk.discard(chunk)
 
     def touch(self, chunk: int, now: float) -> float:
-        """Marks a chunk as used, reloading it from disk if needed; returns the time when the chunk is in memory."""
+        """Marks a chunk as used, reloaded from disk if needed; returns the time when the chunk is in memory."""
         if chunk not in self.on_disk:
             del self.resident[chunk]
             self.resident[chunk] = None
@@ -623,7 +622,7 @@ class SimMemory:
         return max(start, self.read(chunk, now))
 
     def read(self, chunk: int, now: float) -> float:
-        """Reads a chunk from disk without keeping it in memory; returns the end time of the read."""
+        """Reads a chunk from disk without a place in memory; returns the end time of the read."""
         self._disk_free = max(self._disk_free, now) + self._nbytes[chunk] / self._disk
         self.reloaded += self._nbytes[chunk]
         return self._disk_free
@@ -698,14 +697,14 @@ class SimNetwork:
         self._asked = 0
 
     def ask(self, urgency: int, chunk: int, source: int, target: int) -> bool:
-        """Queues a transfer; lower `urgency` goes first. Returns whether both ends are free, so it starts now."""
+        """Queues a transfer; lower `urgency` goes first. Returns whether both ends are free for a start now."""
         self._asked += 1
         heapq.heappush(self._line[target].setdefault(source, []), (urgency, self._asked, chunk))
         self._targets[source].add(target)
         return not self._out[source] and not self._in[target]
 
     def start(self, source: int, target: int) -> int:
-        """Starts the most urgent transfer between two free ends; returns its chunk."""
+        """Starts the most urgent transfer between two free ends; returns the chunk."""
         line = self._line[target][source]
         chunk = heapq.heappop(line)[2]
         if not line:
@@ -734,7 +733,7 @@ class SimNetwork:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """Times of a run: `start` and `end` of each operand in seconds, shape (n,), and `memory`, a list of changes
+    """Times of a run: `start` and `end` of the operands in seconds, shape (n,), and `memory`, a list of changes
     (seconds, worker, bytes in memory from then on).
     """
 
@@ -777,7 +776,7 @@ class SimResult:
 
 
 class FollowInputs:
-    """A `Policy`: an operand goes to the worker with most bytes of its inputs, among equals the least loaded."""
+    """A `Policy`: an operand goes to the worker with most bytes of the inputs, among equals the least loaded."""
 
     def ready(self, run: Simulation, operands: list[int]) -> None:
         """Places ready operands in order of rank."""
@@ -796,7 +795,7 @@ class FollowInputs:
 
 def lower_bound(graph: PlanGraph, workers: Workers, placed: ArrayLike | None = None) -> float:
     """Seconds that no plan beats: the longest path on the fastest core, or all work on all cores. Transfers are free,
-    and so are operands whose chunks are stored (`placed`, see `choose`).
+    and so are operands with stored chunks (`placed`, see `choose`).
     """
     if not graph.n:
         return 0.0
@@ -806,9 +805,9 @@ def lower_bound(graph: PlanGraph, workers: Workers, placed: ArrayLike | None = N
 
 
 def waiting(graph: PlanGraph, assign: ArrayLike, trace: Trace, workers: int) -> NDArray[np.float64]:
-    """Byte-seconds that outputs waited on each worker for the other workers, shape (workers,).
+    """Byte-seconds that outputs waited on the workers for other workers, shape (workers,).
 
-    An output waits from the end of its operand until the last reader on a different worker has started. An output with
+    An output waits from the end of the operand until the last reader on a different worker has started. An output with
     readers on its own worker only does not wait.
 
     Parameters

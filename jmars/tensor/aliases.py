@@ -40,7 +40,7 @@ class Aliases:
 
     @property
     def numblocks(self: Any) -> tuple[int, ...]:
-        """Number of chunks along each axis."""
+        """Numbers of chunks along the axes."""
         return tuple(map(len, self.chunks))
 
     @property
@@ -50,12 +50,12 @@ class Aliases:
 
     @property
     def chunksize(self: Any) -> tuple[int, ...]:
-        """Length of the longest chunk along each axis."""
+        """Lengths of the longest chunks along the axes."""
         return tuple(map(max, self.chunks))
 
     @property
     def blocks(self: Any) -> BlockView:
-        """The chunks, indexed by grid position: `x.blocks[0, 1:]` is a tensor of these chunks."""
+        """The chunks, indexed by grid position: `x.blocks[0, 1:]` is a tensor of the chunks selected."""
         return BlockView(self)
 
     partitions = blocks
@@ -87,7 +87,7 @@ class Aliases:
 
     @property
     def nsplits(self: Any) -> Splits:
-        """Lengths of the chunks along each axis: `chunks`."""
+        """Lengths of the chunks along all axes: `chunks`."""
         found: Splits = self.chunks
         return found
 
@@ -113,7 +113,7 @@ class BlockView:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Number of chunks along each axis."""
+        """Numbers of chunks along the axes."""
         return self._whole.numblocks
 
     @property
@@ -199,7 +199,7 @@ FUNCTIONS["ExecutableTuple"] = ExecutableTuple
 
 @offers("compute")
 def compute(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
-    """`dask.compute`: compute tensors as one job and return their values; other arguments are returned unchanged.
+    """`dask.compute`: compute tensors as a single job and return their values; other arguments are returned unchanged.
 
     Examples
     --------
@@ -214,7 +214,7 @@ def compute(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
 
 @offers("persist")
 def persist(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
-    """`dask.persist`: compute tensors as one job and keep the chunks on the cluster."""
+    """`dask.persist`: compute tensors as a single job and keep the chunks on the cluster."""
     return tuple(ExecutableTuple(args).execute())
 
 
@@ -256,7 +256,7 @@ class Planned:
     __slots__ = ()
 
     def plan(self: Any, policy: str | None = None) -> Any:
-        """Predict the cost of computing the tensor, as a `jmars.client.plans.PlannedRun`; starts nothing.
+        """Predict the cost of computing the tensor, as a `jmars.client.plans.PlannedRun`; starts no computation.
 
         Parameters
         ----------
@@ -266,7 +266,7 @@ class Planned:
         return get_engine().plan([self.data], policy=policy)
 
     def visualize(self, path: str | None = None, *, fusion: str = "both", colour: str = "kind") -> Any:
-        """Draw the graph of the tensor before and after fusion; starts nothing, and notebooks show the result.
+        """Draw the graph of the tensor before and after fusion; starts no computation, and notebooks show the result.
 
         Parameters
         ----------

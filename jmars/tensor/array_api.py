@@ -1,8 +1,8 @@
 """The Python array API standard (2025.12) on jmars.
 
 `x.__array_namespace__()` returns this module, also named `jmars.array_api`, so that libraries written for the standard
-work on tensors. NumPy 2's main namespace follows the standard, so most functions are those of `jmars.tensor`. `dir`
-lists the names of the standard.
+work on tensors. NumPy 2's main namespace follows the standard, so most functions are `jmars.tensor`'s. `dir` lists the
+names of the standard.
 Source: https://data-apis.org/array-api/2025.12/.
 """
 
@@ -64,7 +64,7 @@ def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool
 
 
 def meshgrid(*arrays: Any, indexing: str = "xy") -> tuple[Any, ...]:
-    """Make coordinate grids from one-dimensional arrays."""
+    """Make coordinate grids from 1-d arrays."""
     return tuple(FUNCTIONS["meshgrid"](*arrays, indexing=indexing))
 
 

@@ -1,8 +1,8 @@
-"""Atomic file writes: a file appears under its name only when it is complete, as for `np.save`.
+"""Atomic file writes: a file appears under the name only when complete, as for `np.save`.
 
-Where the file system supports O_TMPFILE, the unfinished file has no name, and workers of the same host open it through
-/proc; nothing is left if this process is killed. Elsewhere it has a temporary name in the same folder; a later write of
-the same file removes the temporary files of killed processes.
+Where the file system supports O_TMPFILE, the unfinished file has no name, and workers of the same host open the file
+through /proc; no file is left if this process is killed. Elsewhere the file has a temporary name in the same folder; a
+later write of the same file removes the temporary files of killed processes.
 Source: open(2) and proc(5) of Linux.
 """
 
@@ -23,7 +23,7 @@ TMPFILE = getattr(os, "O_TMPFILE", 0)
 
 @contextmanager
 def atomic_file(path: str, keep: bool = True) -> Iterator[str]:
-    """Yield a temporary path that this process and the workers can write; at the end it replaces the file `path`.
+    """Yield a temporary path that this process and the workers can write; at the end the file replaces `path`.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def _here() -> str:
 
 
 def _remove_left(path: str) -> None:
-    """Remove temporary files of this path whose processes have ended."""
+    """Remove temporary files that ended processes left for this path."""
     folder, name = os.path.split(path)
     pattern = re.compile(rf"{re.escape(name)}\.{_here()}-([0-9]+)-[0-9a-f]{{8}}\.part")
     try:

@@ -1,14 +1,14 @@
-"""Buffers and views: tensors that would share memory in NumPy read and write one `Buffer`.
+"""Buffers and views: tensors that would share memory in NumPy read and write the same `Buffer`.
 
-A buffer has a current node, and a write gives it a new node; nodes are immutable. A view is a chain of steps from its
-buffer, such as a slice and a transpose. Reading a view derives its node from the buffer's current node; writing to a
-view derives the buffer's next node. Whether a reshape is a view depends on strides, which `layout` asks NumPy for; the
+A buffer has a current node, and a write gives the buffer a new node; nodes are immutable. A view is a chain of steps
+from a buffer, such as a slice and a transpose. Reading a view derives a node from the buffer's current node; writing to
+a view derives the buffer's next node. Whether a reshape is a view depends on strides, and `layout` asks NumPy; the
 attributes `base`, `strides` and `flags` tell the same.
 
-The buffer of a small value in a cell has its elements in this process, as `memory` (small_values.py). NumPy reads and
+The buffer of a small value in a cell has the elements in this process, as `memory` (small_values.py). NumPy reads and
 writes the memory, and a node is made of the memory when the graph needs one. A write after that copies the memory. So
-has, for its parts, the buffer of a larger array to which a loop writes known values part by part (small_parts.py); a
-write after a node was made makes a node there.
+has the buffer of a larger array to which a loop writes known values part by part (small_parts.py); a write after a node
+was made makes a node there.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ MOST = 2**28  # bytes of all values that live here; beyond this, new ones of at 
 class _SmallValues(threading.local):
     """Limit of small values: at most `limit` bytes; 0 where no value is computed at once.
 
-    While a function of jmars works for a call of the user in a thread, its own calls in this thread make nodes: an
-    attribute `limit` of the thread, 0, hides the attribute of the class, which is the limit of the cell that runs.
+    While a function of jmars works for a call of the user in a thread, calls by the function in this thread make nodes:
+    an attribute `limit` of the thread, 0, hides the attribute of the class, the limit of the cell that runs.
     """
 
     limit = 0
@@ -94,7 +94,7 @@ class _SmallValues(threading.local):
 
     @classmethod
     def keep(cls, owner: Buffer | Array, nbytes: int) -> None:
-        """Count the bytes of a buffer, or of held memory, as long as it lives."""
+        """Count the bytes of a buffer, or of held memory, until freed."""
         key = id(owner)
 
         def forget(_: object) -> None:
@@ -109,7 +109,7 @@ SmallValues = _SmallValues()
 
 
 class ViewStep(Struct, frozen=True):
-    """One step from a place to a view of that place.
+    """A step from a place to a view of that place.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ class ViewStep(Struct, frozen=True):
 
 
 class Buffer:
-    """Memory of an array that is not a view; place of the handle that owns it.
+    """Memory of an array that is not a view; place of the handle that owns the buffer.
 
     Attributes
     ----------
@@ -212,7 +212,7 @@ class Buffer:
 
     @property
     def strides(self) -> tuple[int, ...] | None:
-        """Bytes between neighbours along each axis in NumPy; None in C order."""
+        """Bytes between neighbours along the axes in NumPy; None in C order."""
         if self._strides is _OF_MEMORY:
             memory = self._memory
             assert memory is not None
@@ -365,9 +365,9 @@ class Buffer:
 
 
 class View:
-    """Place of a view: a step from another place.
+    """Place of a view: a step from a place.
 
-    `is_array` is false for a record that an index took out of its array: NumPy's scalar that shares the memory.
+    `is_array` is false for a record that an index took out of an array: NumPy's scalar that shares the memory.
     """
 
     parent: Place
@@ -389,8 +389,8 @@ class View:
         whole: Array | None,
         part: Array | None,
     ) -> View:
-        """The view by a basic index or a function, without a node yet; `part` is its part of the memory `whole`, or
-        both are None.
+        """The view by a basic index or a function, without a node yet; `part` is the place's part of the memory
+        `whole`, or both are None.
         """
         made = cls.__new__(cls)
         made._begin(parent, made_by, None, -1, whole, part)
@@ -437,7 +437,7 @@ class View:
 
     @property
     def permuted(self) -> bool:
-        """Whether elements may lie in another order than C."""
+        """Whether elements may lie in an order other than C."""
         return self.step.permutes or self.parent.permuted
 
     @property
@@ -455,7 +455,7 @@ class View:
     def memory(self) -> Array | None:
         """The view of the parent's memory; None where NumPy would copy.
 
-        Without memory there it is the array of a small node, as of rows of a large array; None for other nodes.
+        Without memory the array of a small node, as of rows of a large array; None for other nodes.
         """
         return self._part_of(self.parent.source)
 
@@ -538,7 +538,7 @@ class View:
         self._node, self._version = node, self.buffer.version
 
     def is_step_from(self, parent: Place, key: Hashable) -> bool:
-        """Whether this view is a step with `key` from `parent`, so that a write of its value changes no element."""
+        """Whether this view is a step with `key` from `parent`, so that a write of the value changes no element."""
         return self.parent is parent and key is not None and self.step.key == key
 
 
@@ -586,7 +586,7 @@ class MemoryFlags:
 
     @property
     def behaved(self) -> bool:
-        """Whether the tensor may be written, since each element is aligned."""
+        """Whether the tensor may be written, since all elements are aligned."""
         return self.writeable
 
     @property
@@ -639,7 +639,7 @@ class PlaceState(NamedTuple):
 
 
 def _part(step: ViewStep, whole: Array) -> Array | None:
-    """The part of an array to which a step leads, to be read only; None where NumPy would copy."""
+    """The part of an array behind a step, to be read only; None where NumPy would copy."""
     part = step.layout(whole)
     if part.size and not np.may_share_memory(part, whole):
         return None
@@ -664,7 +664,7 @@ def layout_of(place: Place) -> Array | None:
 
 
 def unresolved(place: Place) -> list[TensorData]:
-    """Nodes of unknown lengths: of a place and of its parents; layouts read the shapes of all."""
+    """Nodes of unknown lengths: of a place and of the parents; layouts read the shapes of all."""
     nodes = [place.node]
     while isinstance(place, View):
         place = place.parent
@@ -687,7 +687,7 @@ def _copied(array: Array) -> Array:
 
 
 def _laid_out(array: Array, strides: tuple[int, ...]) -> Array | None:
-    """A copy with these strides, so that it has the views that NumPy has; None for strides with large gaps."""
+    """A copy with the given strides, for the views that NumPy has; None for strides with large gaps."""
     if not array.size:
         return array.copy()
     steps = [(n - 1) * step for n, step in zip(array.shape, strides)]
@@ -736,7 +736,7 @@ def _is_basic(entry: Any) -> bool:
 
 
 def reshaped_layout(layout: Array, shape: tuple[int, ...]) -> Array | None:
-    """The layout with another shape; None where NumPy would copy."""
+    """The layout with a different shape; None where NumPy would copy."""
     try:
         return layout.reshape(shape, copy=False)
     except ValueError:
@@ -783,7 +783,7 @@ def strides_like(
 
 
 def normal_copy(copy: Any) -> bool | None:
-    """The argument `copy=` of functions that make arrays: True, False, or None for a copy where one is needed.
+    """The argument `copy=` of functions that make arrays: True, False, or None for a copy where needed.
 
     Raises
     ------
@@ -798,7 +798,7 @@ def normal_copy(copy: Any) -> bool | None:
 
 
 def normal_order(order: Any, unsaid: str = "K") -> str:
-    """The letter of an order in memory, which NumPy also takes in lower case; `unsaid` for None.
+    """The letter of an order in memory, also given in lower case; `unsaid` for None.
 
     Raises
     ------
@@ -816,7 +816,7 @@ def normal_order(order: Any, unsaid: str = "K") -> str:
 def ordered_strides(
     order: str | None, places: Sequence[Place], shape: tuple[int, ...], itemsize: int, is_copy: bool = False
 ) -> tuple[int, ...] | None:
-    """Strides of a new array that NumPy makes of arrays at these places with `order=`; None for C order.
+    """Strides of a new array that NumPy makes of arrays at the places with `order=`; None for C order.
 
     Raises
     ------
@@ -863,7 +863,7 @@ def strides_in_order(made: Array, shape: tuple[int, ...], itemsize: int) -> tupl
 
 
 def small_layout(layout: Array, most: int = 2, is_broadcast: bool = False) -> Array:
-    """Ones, at most `most` along each axis, in the memory order of `layout`; broadcast if asked."""
+    """Ones, at most `most` along an axis, in the memory order of `layout`; broadcast if asked."""
     order = sorted(range(layout.ndim), key=lambda axis: (-abs(layout.strides[axis]), axis))
     shape = [min(n, most) for n in layout.shape]
     kept = [1 if is_broadcast and not step and n else n for n, step in zip(shape, layout.strides)]
@@ -883,7 +883,7 @@ class MemoryAttributes:
 
     @property
     def strides(self: Any) -> tuple[int, ...]:
-        """Bytes between neighbours along each axis, as NumPy would have the elements in memory."""
+        """Bytes between neighbours along the axes, as NumPy would have the elements in memory."""
         _ = self.shape  # known lengths
         layout = layout_of(self._place)
         assert layout is not None

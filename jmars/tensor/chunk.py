@@ -4,9 +4,10 @@ Operands tile themselves into a builder (tensor/ops, called by optimize/passes.p
 optimize works on. Chunk-level operands are numbered in topological order, and an operand's output chunk has the
 operand's number. Building costs microseconds per operand: operands share programs, and `add_many` takes arrays.
 
-A function with several outputs computes only those that a graph reads. `outputs` takes candidates, cheapest first: a
-candidate computes some of the outputs (`svd` without vectors gives the singular values). The output nodes refer to all
-candidates, and collecting a graph (tensor_graph.py) keeps the first that has all outputs read by the graph.
+A function with several outputs computes only the outputs that a graph reads. `outputs` takes candidates, cheapest
+first: a candidate computes some of the outputs (`svd` without vectors gives the singular values). The output nodes
+refer to all candidates, and collecting a graph (tensor_graph.py) keeps the first that has all outputs read by the
+graph.
 Source: docs/explanation/seeds.md, "Chunk graph"; dead-code elimination (Allen, Cocke 1971).
 """
 
@@ -68,7 +69,7 @@ class ChunkGraph:
 
     @property
     def reads(self) -> Ints:
-        """Bytes of sources that each operand reads, shape (n,)."""
+        """Bytes of sources read, by operand, shape (n,)."""
         return np.array([p.reads for p in self.programs] + [0], np.int64)[self.program]
 
     @property
@@ -113,7 +114,7 @@ class ChunkGraphBuilder:
         self._layers.append(layer)
 
     def add(self, program: Program, inputs: Sequence[int] = (), args: tuple[Any, ...] = ()) -> int:
-        """Add an operand and return its number; an input given twice is read once."""
+        """Add an operand and return the number; an input given twice is read once."""
         if len(set(inputs)) < len(inputs):
             unique = list(dict.fromkeys(inputs))
             program, inputs = share_inputs(program, [unique.index(i) for i in inputs]), unique
@@ -181,7 +182,9 @@ class ChunkGraphBuilder:
         return ids.reshape(grid_shape)
 
     def finish(self, results: dict[str, Ints], grids: Sequence[Ints] = ()) -> ChunkGraph:
-        """Return the graph of all operands; `results` maps tensor keys to chunk numbers, `grids` has those by layer."""
+        """Return the graph of all operands; `results` maps tensor keys to chunk numbers, `grids` has the numbers by
+        layer.
+        """
         self._flush()
         program = np.concatenate([np.empty(0, np.int32), *self._program])
         degree = np.concatenate([np.empty(0, np.int64), *self._degree])
@@ -247,7 +250,7 @@ def _reads_twice(inputs: Ints) -> bool:
 
 
 def shape_classes(splits: Splits) -> tuple[list[tuple[int, ...]], Ints]:
-    """Return the distinct chunk shapes of a grid, and the row of each chunk's shape.
+    """Return the distinct chunk shapes of a grid, and the rows of the chunks' shapes.
 
     Returns
     -------
@@ -320,7 +323,7 @@ def outputs(candidates: Sequence[Mapping[int, TensorData]]) -> list[TensorData]:
 def choose_candidates(
     operands: Sequence[Operand], inputs: Sequence[tuple[int, ...]], results: Sequence[int]
 ) -> dict[int, int]:
-    """Chooses a candidate for each function of a graph.
+    """Chooses a candidate per function of a graph.
 
     Parameters
     ----------

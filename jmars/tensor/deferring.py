@@ -2,9 +2,8 @@
 
 Every function of the table in protocols.py is called through `call_or_defer`. An argument of unknown length is met in
 three ways. Functions in `SAME_STAGE` need no length and are called at once. Other calls become a `Deferred` operand,
-which repeats the call in the cluster when a run has reported the lengths; the call is tried with stand-ins of several
-lengths to find the shapes of its results. Functions that need a value at once compute their arguments first, as
-`len(x)` does.
+repeated in the cluster when a run has reported the lengths; the call is tried with stand-ins of several lengths to find
+the shapes of the results. Functions that need a value at once compute their arguments first, as `len(x)` does.
 Source: Mars (`yield` inside `tile`).
 """
 
@@ -80,7 +79,7 @@ def call_or_defer(name: str, function: Callable[..., Any], args: tuple[Any, ...]
 
 
 def _leave_out_empty(tensors: Sequence[Tensor]) -> None:
-    """Remove chunks that turned out to be empty from tensors; nothing is copied."""
+    """Remove chunks that turned out to be empty from tensors; no element is copied."""
     for one in tensors:
         if any(0 in axis and len(axis) > 1 for axis in one.data.chunks):
             one._place.restore(rechunked(one.data, tuple(map(_filled, one.data.chunks))))
@@ -148,7 +147,7 @@ class _Call(Struct, frozen=True):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Deferred(Dynamic):
-    """Calls a function when the lengths of its arguments are known."""
+    """Calls a function when the lengths of the arguments are known."""
 
     name: ClassVar[str] = "deferred"
     call: _Call
@@ -184,7 +183,7 @@ class Deferred(Dynamic):
 
 
 def _filled(axis: tuple[int, ...]) -> tuple[int, ...]:
-    """Drop the empty chunks of an axis; an axis of length 0 keeps one chunk."""
+    """Drop the empty chunks of an axis; an axis of length 0 keeps a chunk."""
     return tuple(n for n in axis if n) or (0,)
 
 

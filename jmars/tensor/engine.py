@@ -1,6 +1,6 @@
-"""Holds the engine that computes tensors; `jmars.client` sets the engine when it is imported.
+"""Holds the engine that computes tensors; The import of `jmars.client` sets the engine.
 
-So `Tensor.fetch()` reaches the cluster although jmars.tensor imports nothing of jmars.client.
+So `Tensor.fetch()` reaches the cluster although jmars.tensor does not import jmars.client.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ class Engine(Protocol):
         """Compute nodes; afterwards the cluster holds their values."""
 
     def fetch(self, data: TensorData, copy: bool = True) -> np.ndarray[Any, Any]:
-        """Return the value of a node, computing it if needed; a copy, or a read-only view with `copy=False`."""
+        """Return the value of a node, computed if needed; a copy, or a read-only view with `copy=False`."""
 
     def limits(self) -> tuple[int, int]:
-        """Return memory limit in bytes and number of workers, for automatic chunk sizes; starts nothing."""
+        """Return memory limit in bytes and number of workers, for automatic chunk sizes; starts no computation."""
 
     def free_memory(self) -> int:
         """Return the bytes of memory that arrays of this process may still take."""
 
     def held(self, data: TensorData) -> bool:
-        """Whether the cluster holds the value; starts nothing."""
+        """Whether the cluster holds the value; starts no computation."""
 
     def look(self, data: Sequence[TensorData]) -> None:
-        """Compute nodes whose values are fetched next."""
+        """Compute nodes that are fetched next."""
 
     def shows(self, data: TensorData) -> bool:
         """Whether a text of a tensor has the value, which is computed if needed."""
@@ -61,11 +61,11 @@ class Engine(Protocol):
         """Whether a user's function is tried on a worker, by a job that can be cancelled, not in this process."""
 
     def plan(self, data: Sequence[TensorData], policy: str | None = None) -> Any:
-        """Predict the cost of computing, as `jmars.client.plans.PlannedRun`; starts nothing."""
+        """Predict the cost of computing, as `jmars.client.plans.PlannedRun`; starts no computation."""
 
 
 class NoComputeEngine:
-    """Engine of the processes in which schedulers run: later stages are built there, but no values are computed."""
+    """Engine of the schedulers' processes: later stages are built there, but no values are computed."""
 
     def __init__(self, memory: int, workers: int) -> None:
         self._limits = memory, workers
@@ -115,7 +115,7 @@ _placeholders: ContextVar[bool] = ContextVar("placeholders", default=False)
 
 
 def set_engine(engine: Engine | None) -> None:
-    """Set the engine; None removes it."""
+    """Set the engine; None removes the engine."""
     global _engine
     _engine = engine
 
@@ -128,7 +128,7 @@ def current_engine() -> Engine | None:
 
 
 def can_compute() -> bool:
-    """Return whether values can be computed at present: of all tensors, none of which is a placeholder."""
+    """Return whether values can be computed at present: of all tensors, without placeholders."""
     engine = current_engine()
     if engine is None or isinstance(engine, NoComputeEngine):
         return False
@@ -137,7 +137,7 @@ def can_compute() -> bool:
 
 @contextmanager
 def with_placeholders() -> Iterator[None]:
-    """Within the block, tensors may depend on placeholders, which have no value."""
+    """Within the block, tensors may depend on placeholders, although these have no value."""
     token = _placeholders.set(True)
     try:
         yield

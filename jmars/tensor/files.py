@@ -3,7 +3,7 @@
 Chunks consist of whole pieces of a file, so that no two workers read or write the same piece. `to_blocks`, the
 counterpart of `from_blocks`, calls a function with every chunk on the workers; no data passes through the client.
 
-- Plain bytes and text, as in NumPy. The client writes text, the rows of one chunk at a time.
+- Plain bytes and text, as in NumPy. The client writes text, the rows of a chunk at a time.
 - `.npz` archives. `np.savez` stores .npy files uncompressed, so a chunk of an array is read at its offset in the
   archive. Arrays of `np.savez_compressed` cannot be read from the middle: this process reads them whole, up to
   `config.array_limit` bytes; larger arrays raise UnsupportedError.
@@ -86,7 +86,7 @@ def aligned_splits(
 
 
 def regular_size(splits: Splits) -> tuple[int, ...]:
-    """Return piece lengths for a file that is cut regularly: the longest chunk of each axis.
+    """Return piece lengths for a file that is cut regularly: the longest chunks of the axes.
 
     Examples
     --------
@@ -133,7 +133,7 @@ def to_blocks(x: Any, function: Callable[[tuple[slice, ...], Array], Any], name:
 
 
 def block_writes(tensor: Tensor, function: Callable[[tuple[slice, ...], Array], Any], label: str) -> TensorData:
-    """The node whose run calls `function(slices, block)` for every chunk of a tensor."""
+    """The node that calls `function(slices, block)` for every chunk of a tensor."""
     ones = tuple((1,) * len(axis) for axis in tensor.chunks)
     op = ToBlocks(label, pickled(function), inputs=(tensor.data,))
     return new_data(op, tuple(map(sum, ones)), np.dtype(bool), ones)
@@ -175,7 +175,7 @@ def write_block(out: Array, inputs: Sequence[Array], params: tuple[str, bytes], 
 
 
 def hdf5_library() -> Any:
-    """Import `h5py`; the ImportError says what to install."""
+    """Import `h5py`; the ImportError names the extra to install."""
     try:
         import h5py
     except ImportError as error:
@@ -240,7 +240,7 @@ def from_hdf5(path: Any, dataset: str, chunk_size: ChunkSize = None, *, chunks: 
 
 @offers("to_hdf5")
 def to_hdf5(x: Any, path: Any, dataset: str, **options: Any) -> None:
-    """Compute a tensor and write it to a dataset of an HDF5 file, chunk by chunk, from the workers.
+    """Compute a tensor and write to a dataset of an HDF5 file, chunk by chunk, from the workers.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ def to_hdf5(x: Any, path: Any, dataset: str, **options: Any) -> None:
 
 
 def zarr_library() -> Any:
-    """Import `zarr`; the ImportError says what to install."""
+    """Import `zarr`; the ImportError names the extra to install."""
     try:
         import zarr
     except ImportError as error:
@@ -290,7 +290,7 @@ def opened_array(store: str, path: str | None, mode: str, described: str) -> Any
 
 
 def description(array: Any) -> str:
-    """Describe an array by its metadata: shape, dtype, pieces, codecs."""
+    """Describe an array by metadata: shape, dtype, pieces, codecs."""
     return repr(array.metadata.to_dict())
 
 
@@ -345,7 +345,7 @@ def from_zarr(url: Any, component: str | None = None, chunk_size: ChunkSize = No
 
 @offers("to_zarr")
 def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool = False, **options: Any) -> None:
-    """Compute a tensor and write it to a Zarr array; the workers write the chunks.
+    """Compute a tensor and write to a Zarr array; the workers write the chunks.
 
     Parameters
     ----------
@@ -385,7 +385,7 @@ def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool =
 
 
 def pillow() -> Any:
-    """Import Pillow's module `Image`; the ImportError says what to install."""
+    """Import Pillow's module `Image`; the ImportError names the extra to install."""
     try:
         from PIL import Image
     except ImportError as error:
@@ -394,7 +394,7 @@ def pillow() -> Any:
 
 
 def rasterio() -> Any:
-    """Import `rasterio`; the ImportError says what to install."""
+    """Import `rasterio`; the ImportError names the extra to install."""
     try:
         import rasterio
     except ImportError as error:
@@ -456,7 +456,7 @@ def read_images(names: tuple[str, ...], shape: tuple[int, ...], dtype: str, box:
 
 @offers("from_geotiff")
 def from_geotiff(path: Any, chunk_size: ChunkSize = None, *, chunks: ChunkSize = None) -> Tensor:
-    """Read the bands of a GeoTIFF or another raster of rasterio lazily, shape (bands, height, width).
+    """Read the bands of a GeoTIFF or other raster of rasterio lazily, shape (bands, height, width).
 
     Parameters
     ----------
@@ -539,7 +539,7 @@ class Archive(Mapping[str, Tensor]):
         self.close()
 
     def close(self) -> None:
-        """Do nothing, since no file is kept open; exists for NumPy's interface. Arrays stay usable."""
+        """No effect, since no file is kept open; exists for NumPy's interface. Arrays stay usable."""
 
     def __repr__(self) -> str:
         return f"Archive({self._path!r}) with {', '.join(self.files)}"
@@ -564,9 +564,9 @@ def _decompressed(path: str, member: zipfile.ZipInfo) -> np.ndarray[Any, Any]:
 
 @offers("savez")
 def savez(file: Any, *args: Any, allow_pickle: bool = False, **kwds: Any) -> None:
-    """`np.savez`: compute tensors and write them to an .npz file, which appears when it is complete.
+    """`np.savez`: compute tensors and write an .npz file, which appears when complete.
 
-    The workers write each array to a temporary file; this process packs the files, block by block.
+    The workers write arrays to temporary files; this process packs the files, block by block.
 
     Parameters
     ----------
@@ -660,7 +660,7 @@ def _completed(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
 
 @offers("method.tofile")
 def tofile(x: Any, fid: Any, sep: str = "", format: str = "%s") -> None:
-    """`x.tofile`: compute a tensor and write its elements to a file in C order; the workers write the chunks."""
+    """`x.tofile`: compute a tensor and write the elements to a file in C order; the workers write the chunks."""
     if sep or not isinstance(fid, str | os.PathLike):
         np.asarray(x).tofile(fid, sep, format)  # from this process
         return
@@ -679,7 +679,7 @@ def tofile(x: Any, fid: Any, sep: str = "", format: str = "%s") -> None:
 @offers("savetxt")
 def savetxt(fname: Any, X: Any, fmt: Any = "%.18e", delimiter: str = " ", newline: str = "\n", header: str = "",
             footer: str = "", comments: str = "# ", encoding: Any = None) -> None:  # fmt: skip
-    """`np.savetxt`: compute a tensor and write its rows as text.
+    """`np.savetxt`: compute a tensor and write the rows as text.
 
     Parameters
     ----------

@@ -1,22 +1,22 @@
-"""Arrays that are no tensors: NumPy's as leaves of the graph, those of other libraries, values of several tensors.
+"""Arrays that are no tensors: NumPy's as leaves of the graph, arrays of other libraries, values of several tensors.
 
-A leaf has the values that its array has when it is taken: a tensor must not see later writes, since NumPy would have
-computed at once. Arrays up to 16 MiB are copied, once for each content. For larger arrays a checksum is kept, and if
-the array has changed when its chunks are sent, an error says so. A small part of a large array becomes a leaf: the rest
-is neither read nor sent. A map of a file for reading is neither copied nor read for a checksum; workers of this machine
+A leaf has the values of the array at the moment of the call: a tensor must not see later writes, since NumPy would have
+computed at once. Arrays up to 16 MiB are copied, once per content. For larger arrays a checksum is kept, and if the
+array has changed when the chunks are sent, an error says so. A small part of a large array becomes a leaf: the rest is
+neither read nor sent. A map of a file for reading is neither copied nor read for a checksum; workers of this machine
 read the file (client/sent_graphs.py).
 
 An array that `np.asarray` accepts becomes a tensor. Conversion of duck arrays (sparse arrays, GPU arrays) and of their
 handles (`chunk_types.DuckTensor`) raises `DuckArrayError`, and the table of functions (protocols.py) calls `dispatch`.
-The package chunk_types is imported at the first such call, and registers its functions here by `set_dispatcher`.
+The package chunk_types is imported at the first such call, and registers functions here by `set_dispatcher`.
 
 `Composite` is the base class of values that consist of several tensors, as a masked array consists of data and mask.
 Code that computes, fetches or restores tensors works on `parts()`. Functions that take tensors only refuse a Composite
-with an error that names its class.
+with an error that names the class.
 
 The other way, `__array__` of a tensor is called by any function that takes arrays, and brings the whole tensor into
-this process: from `config.array_warning` on with a warning before it begins, once for a line; beyond
-`config.array_limit` it is refused. `x.fetch()` asks for the value and is never refused.
+this process: from `config.array_warning` on with a warning before the computation, once per line; beyond
+`config.array_limit` the call is refused. `x.fetch()` asks for the value and is never refused.
 Source: NEP 30 (duck arrays).
 """
 
@@ -90,8 +90,8 @@ class FromArray(Operand):
             object.__setattr__(self, "checksum", _checksum(self.array))
 
     def copied_part(self, index: tuple[Any, ...], nbytes: int) -> FromArray | None:
-        """The operand of `array[index]`, of `nbytes` bytes; None where the array was taken (it may have changed since),
-        or the parts are large.
+        """The operand of `array[index]`, of `nbytes` bytes; None where the array was taken (and may have changed
+        since), or the parts are large.
         """
         was_taken = self.checksum != PENDING and map_of(self.array) is None
         if was_taken or nbytes > COPIED or self.copied + nbytes > PARTS:
@@ -101,11 +101,11 @@ class FromArray(Operand):
 
     @property
     def is_current(self) -> bool:
-        """Whether the elements of the array are those of the tensor: the array was copied, or is not taken yet."""
+        """Whether the elements of the array are the tensor's: the array was copied, or is not taken yet."""
         return self.checksum is None or self.checksum == PENDING
 
     def check(self) -> None:
-        """Raise ArrayChangedError if the array has changed since it was taken."""
+        """Raise ArrayChangedError if the array has changed since the copy."""
         if self.checksum not in (None, PENDING) and _checksum(self.array) != self.checksum:
             where = f" in line {self.line.lineno} ({self.line.text.strip()})" if self.line is not None else ""
             error = ArrayChangedError(
@@ -116,7 +116,7 @@ class FromArray(Operand):
             raise error
 
     def is_unchanged(self, array: np.ndarray[Any, Any]) -> bool:
-        """Whether an array has the values that this operand took from it."""
+        """Whether an array still has the values that this operand took."""
         mine = _checksum(self.array) if self.checksum is None else self.checksum
         return mine == PENDING or mine == _checksum(array.astype(self.array.dtype, copy=False))
 
@@ -126,7 +126,7 @@ class FromArray(Operand):
 
 
 def plain_array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
-    """Convert by `np.asarray`, but refuse masked arrays, whose mask would be lost silently."""
+    """Convert by `np.asarray`, but refuse masked arrays, since the mask would be lost silently."""
     masked = isinstance(value, np.ndarray) and type(value) is not np.ndarray and hasattr(value, "mask")
     if isinstance(value, Composite) and (refusal := value.refusal()) is not None:
         raise refusal
@@ -160,7 +160,7 @@ def is_own(array: np.ndarray[Any, Any], value: Any) -> bool:
 
 
 def map_of(array: np.ndarray[Any, Any]) -> np.memmap[Any, Any] | None:
-    """The map of a file for reading (`mode="r"`) whose memory an array is; None for others, to which one may write."""
+    """The map of a file for reading (`mode="r"`) in an array's memory; None for arrays that may be written."""
     root: Any = array
     while isinstance(root.base, np.ndarray):
         root = root.base
@@ -168,7 +168,7 @@ def map_of(array: np.ndarray[Any, Any]) -> np.memmap[Any, Any] | None:
 
 
 def _copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A copy of an array; equal arrays have one copy, so that many cells keep the copy once."""
+    """A copy of an array; equal arrays share a copy, so that many cells keep the copy once."""
     if array.nbytes < _SHARED:
         return array.copy()
     content = (_checksum(array), array.shape, array.dtype)
@@ -182,7 +182,7 @@ def _copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def copied_bytes() -> int:
-    """Bytes of the copies of users' arrays that this process keeps, of 64 KiB or more each; for any thread."""
+    """Bytes of the copies of users' arrays that this process keeps, from 64 KiB on; for any thread."""
     return sum(copy.nbytes for ref in _copies.valuerefs() if (copy := ref()) is not None)
 
 
@@ -198,7 +198,7 @@ def _checksum(array: np.ndarray[Any, Any]) -> int:
 
 
 def _fields(array: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
-    """The fields of records one by one, since the bytes between them are not copied; of other arrays, the array."""
+    """The fields of records in turn, since the bytes between them are not copied; of other arrays, the array."""
     if array.dtype.names is None:
         yield array
     else:
@@ -280,11 +280,11 @@ class Composite:
         raise NotImplementedError
 
     def refusal(self) -> Exception | None:
-        """Return the error for code that takes the value as a tensor; None: there is no more to say than its class."""
+        """Return the error for code that takes the value as a tensor; None: there is no more to say than the class."""
         return None
 
     def restore(self, state: Any) -> None:
-        """Restore what `state` returned."""
+        """Restore a result of `state`."""
         raise NotImplementedError
 
 

@@ -130,7 +130,7 @@ class TensorMethods(MadeMethods, Aliases, MemoryAttributes, Planned):
         return call("clip", self, min, max, out=out, **kwargs)
 
     def conj(self: Any, out: Any = None) -> Tensor:
-        """Complex conjugates; a real tensor is returned as it is."""
+        """Complex conjugates; a real tensor is returned itself."""
         if self.dtype.kind not in "biufc":
             raise TypeError("cannot conjugate non-numeric dtype")
         return call("conjugate", self, out=out) if self.dtype.kind == "c" or out is not None else self
@@ -161,7 +161,7 @@ class TensorMethods(MadeMethods, Aliases, MemoryAttributes, Planned):
 
     @property
     def T(self) -> Tensor:
-        """The tensor with its axes reversed."""
+        """The tensor with the axes reversed."""
         return call("transpose", self)
 
     @property
@@ -219,7 +219,7 @@ class TensorMethods(MadeMethods, Aliases, MemoryAttributes, Planned):
         return call("choose", self, *(choices if len(choices) == 1 else [choices]), out=out, mode=mode, **kwargs)
 
     def view(self, dtype: Any = _SAME, type: Any = None) -> Any:
-        """View the bytes as another dtype of the same size; without a dtype, a new handle."""
+        """View the bytes as a different dtype of the same size; without a dtype, a new handle."""
         if isinstance(dtype, builtins.type) and issubclass(dtype, np.ma.MaskedArray):
             return call("ma.asarray", call("method.view", self))
         if isinstance(dtype, builtins.type) and issubclass(dtype, np.ndarray):
@@ -238,7 +238,7 @@ class TensorMethods(MadeMethods, Aliases, MemoryAttributes, Planned):
         self[...] = call("sort", self, operator.index(axis), kind, order, stable=stable)
 
     def partition(self: Any, kth: Any, axis: int = -1, kind: str = "introselect", order: Any = None) -> None:
-        """Move element `kth` to its sorted position in place, smaller elements before, larger elements after."""
+        """Move element `kth` to the sorted position in place, smaller elements before, larger elements after."""
         self[...] = call("partition", self, kth, operator.index(axis), kind, order)
 
     # Writing
@@ -255,7 +255,7 @@ class TensorMethods(MadeMethods, Aliases, MemoryAttributes, Planned):
         call("method.fill", self, value)
 
     def tobytes(self: Any, order: str = "C") -> bytes:
-        """Compute the tensor and return the bytes of its elements."""
+        """Compute the tensor and return the bytes of the elements."""
         np.empty(0).tobytes(order)  # type: ignore[arg-type]  # raises NumPy's errors
         value = self.ravel(order) if order in ("A", "F") else self
         return np.asarray(value.fetch(), self.dtype if self._place.is_array else None).tobytes()
@@ -265,15 +265,15 @@ class TensorMethods(MadeMethods, Aliases, MemoryAttributes, Planned):
         return bytes(operator.index(self.fetch())) if not self.ndim and self.dtype.kind in "iu" else self.tobytes()
 
     def dumps(self) -> bytes:
-        """Compute the tensor and return the pickle of its value."""
+        """Compute the tensor and return the pickle of the value."""
         return pickle.dumps(self)
 
     def dump(self: Any, file: Any) -> None:
-        """Compute the tensor and pickle its value to a file, a path or an open file."""
+        """Compute the tensor and pickle the value to a file, a path or an open file."""
         self.fetch().dump(file)
 
     def byteswap(self: Any, inplace: bool = False) -> Any:
-        """Swap the bytes of each element; the dtype stays."""
+        """Swap the bytes of all elements; the dtype stays."""
         swapped = call("map_blocks", np.ndarray.byteswap, self, dtype=self.dtype, name="byteswap")
         if not inplace:
             return swapped
@@ -295,11 +295,11 @@ class TensorMethods(MadeMethods, Aliases, MemoryAttributes, Planned):
         return call("map_blocks", function, self, *args, **kwargs)
 
     def to_npy(self, path: Any) -> None:
-        """Compute the tensor and write it to an `.npy` file."""
+        """Compute the tensor and write an `.npy` file."""
         call("method.to_npy", self, path)
 
     def tofile(self, fid: Any, sep: str = "", format: str = "%s") -> None:
-        """Compute the tensor and write its elements to a file in C order; the workers write the chunks."""
+        """Compute the tensor and write the elements to a file in C order; the workers write the chunks."""
         call("method.tofile", self, fid, sep, format)
 
     # The array API standard
@@ -314,7 +314,7 @@ class TensorMethods(MadeMethods, Aliases, MemoryAttributes, Planned):
         raise AttributeError("attribute 'device' of 'numpy.ndarray' objects is not writable")  # NumPy's words
 
     def to_gpu(self) -> Any:
-        """Copy made by a GPU worker, in its memory."""
+        """Copy made by a GPU worker, in the GPU's memory."""
         return call("method.to_gpu", self)
 
     def to_cpu(self) -> Any:
@@ -343,7 +343,7 @@ class TensorMethods(MadeMethods, Aliases, MemoryAttributes, Planned):
         dl_device: tuple[Any, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """Compute the value and export it by DLPack through NumPy, without a copy."""
+        """Compute the value and export by DLPack through NumPy, without a copy."""
         value = np.asarray(self)
         if not value.flags.writeable and max_version is None:
             value = value.copy()  # DLPack before version 1 has no read-only flag
@@ -351,7 +351,7 @@ class TensorMethods(MadeMethods, Aliases, MemoryAttributes, Planned):
 
     @property
     def __array_interface__(self: Any) -> dict[str, Any]:
-        """Compute the value and describe it in memory, for libraries such as Pillow; NumPy calls `__array__` instead.
+        """Compute the value and describe the memory, for libraries such as Pillow; NumPy calls `__array__` instead.
 
         The memory is read-only.
         """
@@ -365,7 +365,7 @@ class TensorMethods(MadeMethods, Aliases, MemoryAttributes, Planned):
         return {**value.__array_interface__, "strides": value.strides, "data": held.data}
 
     def __buffer__(self: Any, flags: int) -> memoryview:
-        """Compute the value and give its memory, from Python 3.12 on: `memoryview(x)`, `hashlib.sha1(x)`."""
+        """Compute the value and give the memory, from Python 3.12 on: `memoryview(x)`, `hashlib.sha1(x)`."""
         return memoryview(self.__array__())
 
     @property

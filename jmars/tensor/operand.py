@@ -1,14 +1,13 @@
-"""`TensorData`, a node of the tensor graph, and `Operand`, which computes a node from other nodes.
+"""`TensorData`, a node of the tensor graph, and `Operand`, which computes a node from nodes.
 
 The functions of tensor/ops make operands, tensor_graph.py collects them, and optimize/passes.py tiles them. A node
 carries the line of the user's code that made the operand (`SourceLine`), for the view, errors and warnings, the user's
 wishes (`annotate`), and a dtype, asked of NumPy, so that NumPy's rules are not repeated here.
 
-Operands with different annotations are never fused, merged or drawn again within each other. A length that only a run
-can tell, as that of `x[x > 0]`, is an `Unknown`, in `shape` and `chunks` in place of an int. The value is NaN, as in
-Dask, so that arithmetic with an unknown length gives NaN or an error, never a wrong number. Two `Unknown`s are equal if
-they have the same `Origin`: then the lengths are the same. After a job the client's `Origin` holds the reported
-lengths.
+Operands with different annotations are never fused, merged or drawn again together. A length that only a run can tell,
+as that of `x[x > 0]`, is an `Unknown`, in `shape` and `chunks` in place of an int. The value is NaN, as in Dask, so
+that arithmetic with an unknown length gives NaN or an error, never a wrong number. Two `Unknown`s are equal if they
+have the same `Origin`: then the lengths are the same. After a job the client's `Origin` holds the reported lengths.
 Source: docs/explanation/seeds.md, "Chunk graph"; `expect_worker`, `gpu` and `SchedulingHint.fuseable` of Mars's
 operands; `dask.annotate`; NEP 50 (Python scalars are weak).
 """
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
 
 
 class Annotation(Struct, frozen=True):
-    """What a user asks for an operand.
+    """Wishes of a user for an operand.
 
     Attributes
     ----------
@@ -210,7 +209,7 @@ class Unknown(float):
     __slots__ = ("most", "number", "origin")
 
     def __new__(cls, origin: Origin, number: int | None = None, most: int | None = None) -> Unknown:
-        """Make a NaN that knows its origin."""
+        """Make a NaN that knows the origin."""
         made = super().__new__(cls, math.nan)
         made.origin, made.number, made.most = origin, number, most
         return made
@@ -255,7 +254,7 @@ def axis_length(axis: Sequence[Length]) -> Length:
 
 
 def resolved_axis(axis: Sequence[Length], known: Mapping[str, Sequence[Length]]) -> tuple[Length, ...]:
-    """Replace the unknown lengths of an axis by those in `known`, chunk lengths by the origin's key."""
+    """Replace the unknown lengths of an axis by lengths in `known`, chunk lengths by the origin's key."""
     while axis and axis[0].__class__ is Unknown:
         found = known.get(axis[0].origin.key)
         if found is None:
@@ -283,7 +282,7 @@ os.register_at_fork(after_in_child=_forked)
 
 
 class TensorMeta(Struct, frozen=True):
-    """Key, shape, dtype and chunks of a tensor, without its operand."""
+    """Key, shape, dtype and chunks of a tensor, without the operand."""
 
     key: str
     shape: tuple[Length, ...]
@@ -297,20 +296,20 @@ class TensorMeta(Struct, frozen=True):
 
     @property
     def grid(self) -> tuple[int, ...]:
-        """Number of chunks along each axis."""
+        """Numbers of chunks along the axes."""
         return tuple(map(len, self.chunks))
 
     def renamed(self, key: str) -> TensorMeta:
-        """Copy with another key."""
+        """Copy with a different key."""
         return TensorMeta(key, self.shape, self.dtype, self.chunks)
 
 
 class TensorData:
     """A node of the tensor graph: an operand's output. Nodes compare by identity.
 
-    A node is immutable but for two changes. When its value was computed, `op` is replaced by one whose inputs are
-    lineage copies (structure.py), nodes of the same keys that keep no value alive. If `has_unknown_lengths`, some
-    entries of `shape` and `chunks` are `Unknown`; `resolve_lengths` replaces them by the lengths that a run reports.
+    A node is immutable but for two changes. When the value was computed, `op` is replaced by an operand on lineage
+    copies (structure.py), nodes of the same keys that keep no value alive. If `has_unknown_lengths`, some entries of
+    `shape` and `chunks` are `Unknown`; `resolve_lengths` replaces them by the lengths that a run reports.
     """
 
     __slots__ = (
@@ -343,7 +342,7 @@ class TensorData:
         return TensorMeta(self.key, self.shape, self.dtype, self.chunks)
 
     def resolve_lengths(self, chunks: Splits | None = None) -> bool:
-        """Take over lengths that a run reported, of this node (`chunks`) or its origins; True if all are known."""
+        """Take over lengths that a run reported, of this node (`chunks`) or the origins; True if all are known."""
         if chunks is not None:
             for axis, lengths in zip(self.chunks, chunks, strict=True):
                 if axis and isinstance(axis[0], Unknown):
@@ -383,7 +382,7 @@ Self = TypeVar("Self", bound="Operand")
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Operand:
-    """Computes a tensor from its inputs. Subclasses are frozen dataclasses of picklable parameters and define `tile`.
+    """Computes a tensor from the inputs. Subclasses are frozen dataclasses of picklable parameters and define `tile`.
 
     Examples
     --------
@@ -444,7 +443,7 @@ class Operand:
         return None
 
     def source_part(self, output: TensorMeta) -> SourcePart | None:
-        """The part of a file, or of another source, that the operand reads for its output; None: it reads none."""
+        """The part of a file, or other source, that the operand reads for the output; None: the operand reads none."""
         return None
 
     def token(self) -> Hashable | None:
@@ -452,7 +451,7 @@ class Operand:
         return None
 
     def unlinked(self: Self) -> Self:
-        """Copy the operand without its inputs, as a TensorGraph holds it."""
+        """Copy the operand without inputs, as a TensorGraph holds it."""
         return self.linked(()) if self.inputs else self
 
     def linked(self: Self, inputs: tuple[TensorData, ...]) -> Self:
@@ -464,7 +463,7 @@ class Operand:
 
 
 def new_data(op: Operand, shape: tuple[Length, ...], dtype: np.dtype[Any], chunks: Splits) -> TensorData:
-    """Make a node, and note the user's source line and annotation on its operand."""
+    """Make a node, and note the user's source line and annotation on the operand."""
     if op.line is None:
         object.__setattr__(op, "line", source_line())
     if op.annotation is None and (annotation := current_annotation()) is not None:
@@ -488,7 +487,7 @@ def kind_of(value: Any) -> Kind:
 
 
 def check_dtype(wanted: Any) -> np.dtype[Any]:
-    """`wanted` as the NumPy dtype of a new array, which chunks can have; text without a length has one character.
+    """`wanted` as the NumPy dtype of a new array, fit for chunks; text without a length has a single character.
 
     Raises
     ------
@@ -507,7 +506,7 @@ def check_dtype(wanted: Any) -> np.dtype[Any]:
 
 
 def cast_dtype(source: np.dtype[Any], wanted: Any, casting: str = "unsafe") -> np.dtype[Any]:
-    """Return the dtype of an array of `source` cast to `wanted`, whose text length or unit of time may be left out.
+    """Return the dtype of an array of `source` cast to `wanted`, with or without a text length or unit of time.
 
     Raises
     ------
@@ -537,7 +536,7 @@ def cast_dtype(source: np.dtype[Any], wanted: Any, casting: str = "unsafe") -> n
 
 
 def loses_imaginary(source: np.dtype[Any], dtype: np.dtype[Any]) -> bool:
-    """Whether a cast keeps only the real part of complex numbers, of which NumPy warns."""
+    """Whether a cast keeps only the real part of complex numbers, with NumPy's warning."""
     return source.kind == "c" and dtype.kind not in "cbSUO"
 
 
@@ -587,10 +586,10 @@ _NOT_THE_USERS = (*_OURS, *_PYTHONS)
 
 
 class SourceLine(NamedTuple):
-    """File name, line number from 1, and the text of the line without its indent.
+    """File name, line number from 1, and the text of the line without indent.
 
-    `calls` says how a cell came to a line in a function: the function's name, then a row for each caller with line
-    number, function and file, separated by tabs, up to the cell's own line.
+    `calls` says how a cell came to a line in a function: the function's name, then a row per caller with line number,
+    function and file, separated by tabs, up to the cell's own line.
     """
 
     filename: str
@@ -624,7 +623,7 @@ def following_calls() -> Iterator[None]:
 
 
 def _calls(frame: FrameType) -> tuple[Any, ...]:
-    """Name of a function, and line, function and file of its callers up to the outermost; () where those are many."""
+    """Name of a function, and line, function and file of the callers up to the outermost; () if there are many."""
     found: list[Any] = [frame.f_code.co_name]
     caller = frame.f_back
     while caller is not None and len(found) < _MOST_CALLS:
@@ -661,7 +660,7 @@ def warn_at(frame: FrameType | None, text: str, category: type[Warning]) -> None
 
 
 def raise_along(error: BaseException, line: SourceLine) -> NoReturn:
-    """Raises `error` as if the code on a line had raised it, which the code of the cell had called by `line.calls`.
+    """Raises `error` as if the code on a line had raised it, called from the cell by `line.calls`.
 
     Examples
     --------
@@ -740,6 +739,6 @@ def _is_passed_over(module: str | None) -> bool:
 
 @lru_cache(maxsize=128)  # the lines of a few cells
 def _known_line(filename: str, lineno: int, text: str, calls: tuple[Any, ...]) -> SourceLine:
-    """The same object for the same line and calls: a pickled graph holds it once."""
+    """The same object for the same line and calls: a pickled graph holds the origin once."""
     callers = ["\t".join(map(str, calls[k : k + 3])) for k in range(1, len(calls), 3)]
     return SourceLine(filename, lineno, text.strip(), "\n".join([*calls[:1], *callers]))

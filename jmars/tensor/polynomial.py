@@ -44,7 +44,7 @@ class _OfTensors:
         theirs(numpys_value(coef), numpys_value(domain), numpys_value(window), symbol)
 
     def __call__(self: Any, arg: Any) -> Any:
-        """The value at each element; lazy for a tensor."""
+        """The values at all elements; lazy for a tensor."""
         if not isinstance(arg, Tensor):
             return super().__call__(arg)  # type: ignore[misc]
         offset, scale = self.mapparms()
@@ -126,7 +126,7 @@ class Laguerre(_OfTensors, np.polynomial.Laguerre, metaclass=_NumPysToo):
 
 
 def _evaluation(theirs: Callable[..., Any]) -> Callable[..., Any]:
-    """NumPy's evaluation of a series, lazy at the elements of a tensor: its recurrence takes any array."""
+    """NumPy's evaluation of a series, lazy at the elements of a tensor: the recurrence takes any array."""
 
     @functools.wraps(theirs)
     def values(x: Any, c: Any, tensor: bool = True) -> Any:

@@ -1,15 +1,15 @@
 """The table of functions: maps NumPy's names and functions to the functions of jmars.
 
 tensor/ops fills the table by `@offers(...)`. `jmars.tensor.<name>`, methods and operators of tensors, and NumPy's
-protocols `__array_ufunc__` and `__array_function__` look functions up in it. Names that are missing from the table
-raise `UnsupportedError`.
+protocols `__array_ufunc__` and `__array_function__` look functions up in the table. Names that are missing from the
+table raise `UnsupportedError`.
 
 An argument of another library with `__array_ufunc__` or `__array_function__` overrides the function: pandas keeps
-labels, xarray skips NaN, Dask stays lazy. A function of jmars that gets such an argument calls NumPy's function, which
-dispatches to the override. NumPy's arrays, tensors and duck arrays (from_array.py) do not count as overriding.
+labels, xarray skips NaN, Dask stays lazy. A function of jmars that gets such an argument calls NumPy's function, and
+NumPy calls the override. NumPy's arrays, tensors and duck arrays (from_array.py) do not count as overriding.
 
 A ufunc that is none of NumPy's functions is known by reference. A ufunc of a module pickles by the names of module and
-ufunc. A ufunc of `np.frompyfunc` does not pickle: the Python function that it calls is pickled in its place.
+ufunc. A ufunc of `np.frompyfunc` does not pickle: the Python function behind the ufunc is pickled instead.
 Source: NEP 13, NEP 18.
 """
 
@@ -80,9 +80,9 @@ _BY_NUMPY: dict[Any, tuple[Callable[..., Any], Callable[..., Any]]] = {}  # (wit
 
 
 def offers(*names: str, does: str = "") -> Callable[[F], F]:
-    """Register a function under `names`, and for NumPy's functions of these names.
+    """Register a function under `names`, and for NumPy's functions of the names.
 
-    With `does` the function, which several tables share, gets the first name and this docstring.
+    With `does` a function of several tables gets the first name and this docstring.
 
     Examples
     --------
@@ -207,7 +207,7 @@ def set_result_hook(hook: ResultHook | None) -> None:
 
 
 def set_small_hook(hook: SmallHook | None) -> None:
-    """Call `hook(name, numpys, function, args, kwargs)` first; where a call makes a node it returns NotImplemented."""
+    """Call `hook(name, numpys, function, args, kwargs)` first; a call that makes a node returns NotImplemented."""
     global _small_hook
     _small_hook = hook
 
@@ -278,7 +278,7 @@ class _InC(staticmethod):  # type: ignore[type-arg]
 
 
 class Ufunc:
-    """A function of the table for one of NumPy's ufuncs, whose attributes it has and to which it is equal.
+    """A function of the table for a ufunc of NumPy's, with equal attributes, and equal to the ufunc.
 
     Examples
     --------
@@ -328,7 +328,7 @@ _WRITES = frozenset({"copyto", "put", "place", "putmask", "put_along_axis", "fil
 
 
 def _is_inside(work: Callable[..., Any]) -> bool:
-    """Whether another function of the table called this function, and goes on with the result as a tensor."""
+    """Whether a function of the table called this function, and goes on with the result as a tensor."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_code is not work.__code__:
         frame = frame.f_back
@@ -360,7 +360,7 @@ def call(name: str, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def find(numpy_function: Any) -> Callable[..., Any] | None:
-    """Find our function for a NumPy function that has already dispatched on its arguments, or None."""
+    """Find our function for a NumPy function that has already dispatched on the arguments, or None."""
     if numpy_function not in _BY_NUMPY:
         FUNCTIONS.fill(str(getattr(numpy_function, "__module__", "")).removeprefix("numpy."))
     return _BY_NUMPY.get(numpy_function, (None, None))[1]
@@ -408,7 +408,7 @@ def is_overridable(function: Any) -> bool:
 
 
 def overriding_args(values: Iterable[Any]) -> Iterator[Any]:
-    """Yield the arguments that override NumPy's functions, also those within lists and tuples.
+    """Yield the arguments that override NumPy's functions, also arguments within lists and tuples.
 
     Examples
     --------
@@ -442,7 +442,7 @@ def _type_overrides(kind: type) -> bool:
 
 
 def call_numpy(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], enter: Callable[[Any], Any]) -> Any:
-    """Call NumPy's function, which calls the override; `enter` converts NumPy arrays in the result to tensors."""
+    """Call NumPy's function, and thereby the override; `enter` converts NumPy arrays in the result to tensors."""
     return _entered(function(*args, **kwargs), enter)
 
 
@@ -486,7 +486,7 @@ def calls_method(function: Any, args: tuple[Any, ...]) -> bool:
 
 
 class PythonUfunc:
-    """A ufunc of `np.frompyfunc`: calls a Python function for each element, and gives objects.
+    """A ufunc of `np.frompyfunc`: calls a Python function per element, and gives objects.
 
     Examples
     --------

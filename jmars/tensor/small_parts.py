@@ -1,13 +1,13 @@
-"""Parts and elements of small values, read and written by NumPy in this process, without a node for each.
+"""Parts and elements of small values, read and written by NumPy in this process, without nodes.
 
 `D[i, j] = min(D[i - 1, j], D[i, j - 1]) + cost[i, j]` in a loop would make five nodes a turn. Where the engine gives
 the value of a small array, an element is read from the value, and a write makes a node of a new value. The steps of a
-view are the same on the value as in NumPy (buffers.py), so a view reads and writes the value of its buffer.
+view are the same on the value as in NumPy (buffers.py), so a view reads and writes the value of the buffer.
 
-Rows of an array of any size, read one after the other by a loop that looks at values in each turn, come with their
-values: `RowReader` fetches them by the megabyte. So do the elements of a tensor with a single axis: `any(x > 0)`,
-`max(x)`, `sorted(x)`, `dict(zip(names, x))` and `for v in x` get NumPy's scalars, which hash, compare and format as in
-NumPy. An element that the loop has written to meanwhile is read again, as NumPy's iterator does.
+Rows of an array of any size, read in order by a loop that looks at values in every turn, come with their values:
+`RowReader` fetches them by the megabyte. So do the elements of a tensor with a single axis: `any(x > 0)`, `max(x)`,
+`sorted(x)`, `dict(zip(names, x))` and `for v in x` get NumPy's scalars, to hash, compare and format as in NumPy. An
+element that the loop has written to meanwhile is read again, as NumPy's iterator does.
 Source: docs/decisions/0060-small-values.md.
 """
 
@@ -126,7 +126,7 @@ def _taken_elements(shape: tuple[int, ...], entries: Any) -> int:
 def small_part(x: Tensor, index: Any) -> Any:
     """`x[index]`, by NumPy, of a tensor with elements in this process; NotImplemented for an index that makes a node.
 
-    Of an array of the user that is not small these are elements, and small views.
+    Of a larger array of the user the parts are elements, and small views.
 
     Raises
     ------
@@ -307,11 +307,12 @@ HELD_BYTES = 2**26  # bytes of the largest such array
 
 @dataclass
 class KnownWrites:
-    """The writes of known values to an array, from a moment on at which all elements were known.
+    """The writes of known values to an array, from a moment on when all elements were known.
 
-    `out[t] = 0.5 * out[t - 1]` in a loop would make nodes in each turn, where `out` is an array of constants or of the
+    `out[t] = 0.5 * out[t - 1]` in a loop would make nodes in every turn, where `out` is an array of constants or of the
     user that is not small. When the loop reads a small part, or after some writes, the elements are held in this
-    process, within a limit. Until then the writes make nodes: an array with written borders stays one of constants.
+    process, within a limit. Until then the writes make nodes: an array with written borders stays an array of
+    constants.
     """
 
     start: TensorData  # the value at that moment
@@ -321,7 +322,7 @@ class KnownWrites:
 
     @classmethod
     def follow(cls, place: Place, index: Any, value: Any) -> bool:
-        """Note a write that follows and makes a node; True if it goes to memory, since the elements are held now."""
+        """Note a write that follows and makes a node; True for a write to memory, since the elements are held now."""
         buffer = place.buffer
         known = cls._current(buffer)
         if known is None:
@@ -339,7 +340,7 @@ class KnownWrites:
         return False
 
     def settle(self, buffer: Buffer) -> None:
-        """Note that the last write is done, or raised an error, or had nothing to write."""
+        """Note that the last write is done, raised an error, or was empty."""
         if not self.is_pending:
             return
         self.is_pending = False
@@ -352,7 +353,7 @@ class KnownWrites:
 
     @classmethod
     def holds(cls, part: Tensor, buffer: Buffer) -> bool:
-        """Hold the elements of an array of which a loop reads a small part; whether they are held now."""
+        """Hold the elements of an array if a loop reads a small part; whether they are held now."""
         if not SmallValues.limit or part.data.has_unknown_lengths or part.nbytes > SmallValues.limit:
             return False
         known = cls._current(buffer)
@@ -409,7 +410,7 @@ def _nbytes(node: TensorData) -> int:
 
 
 def _has_known_elements(node: TensorData) -> bool:
-    """Whether a node is an array of this process or one of equal constants."""
+    """Whether a node is an array of this process or an array of equal constants."""
     if node.op.annotation is not None or node.has_unknown_lengths or node.dtype.names is not None:
         return False
     if isinstance(node.op, FromArray):
@@ -500,7 +501,7 @@ def write_element(x: Tensor, index: Any, value: Any) -> bool:
 class RowReader(threading.local):
     """Reads rows ahead for a loop, such as `for row in x: if row.sum() > 0: ...`, after two turns with a look.
 
-    In each thread a single loop at a time reads ahead. A write to the array makes another node, without known rows.
+    In a thread a single loop at a time reads ahead. A write to the array makes a new node, without known rows.
     """
 
     def __init__(self) -> None:
@@ -547,7 +548,7 @@ def truth(x: Tensor) -> Any:
 
 
 def _is_element(x: Tensor, index: Any) -> bool:
-    """Whether an index is an int for each axis."""
+    """Whether an index is an int per axis."""
     if index.__class__ is tuple:
         return 0 < len(index) == x.ndim and all(map(_is_int, index))
     return _is_int(index) and x.ndim == 1
@@ -558,7 +559,7 @@ def _is_int(entry: Any) -> bool:
 
 
 def _known(place: Place, node: TensorData) -> Array | None:
-    """The value of the node of a place or of its buffer, in C order; records have no scalars."""
+    """The value of the node of a place or of the buffer, in C order; records have no scalars."""
     engine = current_engine()
     if engine is None or place.buffer.permuted or place.node.dtype.names is not None or not can_compute():
         return None
@@ -567,7 +568,7 @@ def _known(place: Place, node: TensorData) -> Array | None:
 
 
 def _part(place: Place, whole: Array) -> Array | None:
-    """The array of a place within the array of its buffer; None where the array would be a copy."""
+    """The array of a place within the array of the buffer; None where the array would be a copy."""
     if isinstance(place, Buffer):
         return whole
     step, parent = place.step, _part(place.parent, whole)
@@ -617,7 +618,7 @@ def elements(x: Tensor) -> Iterator[Any]:
 
 
 def _parts(x: Tensor) -> Iterator[Iterable[Any]]:
-    """Parts of the elements; after a write a part for each element."""
+    """Parts of the elements; after a write a part per element."""
     n, node = x.shape[0], x.data
     at_once = max(1, FETCHED_BYTES // max(1, x.itemsize))
     if n > at_once:
@@ -642,7 +643,7 @@ def _parts(x: Tensor) -> Iterator[Iterable[Any]]:
 
 @contextmanager
 def _same_buffer(x: Tensor) -> Iterator[Buffer]:
-    """The buffer of a tensor, which stays the buffer within the block: a view has company, so it is not set apart."""
+    """The buffer of a tensor, unchanged within the block: a view has company, so no buffer is set apart."""
     place = x.state().place
     other = type(x)(x.data)
     other.restore(x.state())

@@ -1,12 +1,12 @@
 """Small values of a cell: NumPy computes them at once, in this process, and no node is made.
 
 The rule holds for a call where all arguments are Python's numbers, lists of them, NumPy's arrays and scalars, and
-tensors whose elements are in this process, and where the result is small too. NumPy's own function computes it, with
+tensors with elements in this process, and where the result is small too. NumPy's own function computes the result, with
 NumPy's bits, errors and warnings. Other calls make nodes, and so do all calls outside of cells.
 
 The memory order of a result that is made as a node is NumPy's too: NumPy's own function, called on arrays of few
 elements, tells where elements would lie. `x.flags`, `x.strides`, `ravel("K")` and `tobytes("A")` depend on the order.
-Only results of arrays that do not lie in C order can lie in another order; other calls pay a look at the arguments.
+Only results of arrays that do not lie in C order can lie in a different order; other calls pay a look at the arguments.
 Source: docs/decisions/0060-small-values.md.
 """
 
@@ -113,7 +113,7 @@ def _masked_here(value: Any) -> Any:
 
 
 def _called_here(value: Any) -> Any:
-    """NumPy's value of an argument, or a function of the user, which gets tensors; raises AwayError as `here`."""
+    """NumPy's value of an argument, or a function of the user, called with tensors; raises AwayError as `here`."""
     kind = value.__class__
     if callable(value) and not isinstance(value, type | Tensor):
         return lambda x, *args, **kwargs: as_values(value(_tensor(x), *args, **kwargs))
@@ -170,7 +170,7 @@ def _fits(name: str, theirs: Any, given: list[Any], options: dict[str, Any]) -> 
 
 
 def _nbytes(values: Iterable[Any]) -> int:
-    """Bytes of arrays among arguments and in lists of them; of a number, about those of an element."""
+    """Bytes of arrays among arguments and in lists of them; of a number, about an element's."""
     return sum(
         one.nbytes if isinstance(one, np.ndarray)
         else _nbytes(one) if one.__class__ is list or one.__class__ is tuple
@@ -210,7 +210,7 @@ def _sizes(*values: Any, **options: Any) -> int:
 
 
 def _count(shape: Any, *_: Any, **options: Any) -> int:
-    """Elements of an array of a shape, which is a number or a sequence."""
+    """Elements of an array of a shape, a number or a sequence."""
     entries = shape if shape.__class__ is list or shape.__class__ is tuple else np.ravel(shape).tolist()
     return math.prod(max(0, operator.index(one)) for one in entries)
 
@@ -462,7 +462,7 @@ def _wrapped(result: Any, given: list[Any], args: Any) -> Any:
 def _view(
     x: Any, ours: Callable[..., Any], given: list[Any], options: dict[str, Any], memory: Array, k: int, name: str
 ) -> Any:
-    """The view of a tensor that a function makes, by itself or as part `k` of its result."""
+    """The view of a tensor that a function makes, by itself or as part `k` of the result."""
     if memory is given[0]:
         return x
     rest = [
@@ -493,7 +493,7 @@ def _shares(result: Array, given: list[Any]) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether a value is an array of text, which is NumPy's in cells."""
+    """Whether a value is an array of text, NumPy's in cells."""
     return value.__class__ is np.ndarray and value.dtype.kind in "SU"
 
 
@@ -524,7 +524,7 @@ def _with_memory(memory: Array, values: Iterable[Any]) -> Any:
 
 @contextmanager
 def small_values() -> Iterator[None]:
-    """Within the block, values that are small and would have one chunk are computed at once.
+    """Within the block, values that are small and would have a single chunk are computed at once.
 
     Examples
     --------
@@ -578,7 +578,7 @@ def _tensors(value: Any) -> Iterator[Tensor]:
 
 
 def _short(value: Any) -> Any:
-    """Arguments with arrays of at most eight elements along each axis, all 1, in place of tensors."""
+    """Arguments with arrays of at most eight elements along an axis, all 1, in place of tensors."""
     if isinstance(value, Tensor):
         layout = layout_of(value._place)
         if layout is None:

@@ -1,15 +1,15 @@
-"""Python functions as operands, and picklable objects as chunks: `spawn`, and the handles that it returns.
+"""Python functions as operands, and picklable objects as chunks: `spawn`, and the returned handles.
 
 `Spawned` is the handle of a function's result, `Output` of a part of the result. `Spawn` is the operand that calls a
 function, `FromSpawned` makes a tensor of a returned array. Calls of the same function share a program. A call's
-arguments travel as a pickle, in which results of other calls and tensors are references to the operand's inputs.
+arguments travel as a pickle; results of other calls and tensors are references to the operand's inputs.
 
 A function of a notebook is pickled by value, with its globals and closure, which takes longer than the whole rest of
-`spawn`, and a loop spawns the same function thousands of times: the pickle is kept while nothing that it holds has
+`spawn`, and a loop spawns the same function thousands of times: the pickle is kept while none of the held objects has
 changed.
 
-A chunk holds the outputs of a call: a header of integers, then the pickle of each output and the buffers of its arrays.
-Buffers are not copied into or out of the pickle, so that an array read by another call is a view of the chunk. Only
+A chunk holds the outputs of a call: a header of integers, then the pickles of the outputs and the buffers of their
+arrays. Buffers are not copied into or out of the pickle, so that an array read by a call is a view of the chunk. Only
 executors and the client of the same user unpickle; all processes between them pass the bytes on.
 Source: Mars `mars/remote/core.py`; docs/explanation/seeds.md, "Graphs"; PEP 574 (out-of-band buffers).
 """
@@ -72,7 +72,7 @@ def spawn(
     environment: Mapping[str, str] | None = None,
     line: SourceLine | None = None,
 ) -> Spawned:
-    """Make a lazy call of a function, which runs on the cluster when the result is needed.
+    """Make a lazy call of a function, to run on the cluster when the result is needed.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class _Handle:
     number: int  # of the output
 
     def execute(self) -> Any:
-        """Run the function unless the cluster holds its result, which stays there; returns the handle."""
+        """Run the function unless the cluster holds the result; the result stays there; returns the handle."""
         get_engine().execute([self.data])
         return self
 
@@ -179,7 +179,7 @@ class _Handle:
         return self.decode(get_engine().fetch(self.data))
 
     def plan(self, policy: str | None = None) -> Any:
-        """Predict the cost of the call from given and measured costs, as `Tensor.plan`; starts nothing."""
+        """Predict the cost of the call from given and measured costs, as `Tensor.plan`; starts no computation."""
         return get_engine().plan([self.data], policy=policy)
 
     def decode(self, chunk: np.ndarray[Any, Any]) -> Any:
@@ -207,7 +207,7 @@ class _Handle:
 
 
 class Spawned(_Handle):
-    """Handle of a call on the cluster and its result.
+    """Handle of a call on the cluster and the result.
 
     Attributes
     ----------
@@ -279,7 +279,7 @@ def _packed_call(call: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[_Referen
 
 
 class _References:
-    """What a pickler does with handles and tensors: they become inputs of the operand."""
+    """Treatment of handles and tensors by a pickler: they become inputs of the operand."""
 
     def __init__(self, blob: io.BytesIO, protocol: int) -> None:
         super().__init__(blob, protocol=protocol)  # type: ignore[call-arg]  # of the pickler
@@ -313,12 +313,12 @@ class _CallPacker(_References, FunctionPickler):
     """Pickles any arguments."""
 
     def named(self, obj: Any) -> UnsupportedError | None:
-        """Refuse nothing: functions among the arguments may use tensors, which become inputs."""
+        """Refuse nothing: functions among the arguments may use tensors as inputs."""
         return None
 
 
 class _PlainPacker(_References, pickle.Pickler):
-    """Pickles arguments of plain types, for which the other takes longer."""
+    """Pickles arguments of plain types, faster than the other pickler."""
 
 
 _PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes, Spawned, Output})
@@ -393,7 +393,7 @@ class Spawn(Operand):
         return self.function
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Add one chunk-level operand."""
+        """Add a chunk-level operand."""
         types = tuple(
             [
                 _bytes(grid) if is_object else ChunkType(tuple(axis[0] for axis in grid.splits), grid.dtype)
@@ -428,7 +428,7 @@ def _bytes(grid: ChunkGrid) -> ChunkType:
 
 
 def call_spawned(out: None, inputs: Sequence[Array], params: tuple[Any, ...], arg: bytes) -> Pieces:
-    """Call the function and return its outputs, pickled as a chunk."""
+    """Call the function and return the outputs, pickled as a chunk."""
     name, blob, objects, outputs, environment = params
     function = unpickled(blob)
     args, kwargs = _Opener(arg, inputs, objects).load()
@@ -507,7 +507,7 @@ class FromSpawned(Operand):
     name: ClassVar[str] = "to_tensor"
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Add an operand per chunk, which copies the chunk from the array."""
+        """Add an operand per chunk, to copy the chunk from the array."""
         (source,) = inputs
         read = int(source.ids.reshape(-1)[0])
         ids = np.empty(output.grid, np.int64)
@@ -575,7 +575,7 @@ def packed(values: Sequence[Any]) -> Pieces:
 
 
 def unpacked(chunk: np.ndarray[Any, Any], number: int) -> Any:
-    """Unpickle an output of a chunk; its arrays are views of the chunk, read-only if the chunk is.
+    """Unpickle an output of a chunk; arrays are views of the chunk, read-only if the chunk is.
 
     Parameters
     ----------
@@ -622,7 +622,7 @@ _EMPTY = CellType()
 
 
 def function_blob(function: Any) -> bytes:
-    """Pickle a function, or return the pickle of the last time if it would be the same.
+    """Pickle a function, or return the last pickle if equal.
 
     Examples
     --------
@@ -654,7 +654,7 @@ def _are_same(some: list[Any], others: list[Any]) -> bool:
 
 
 def _held(function: FunctionType) -> list[Any] | None:
-    """All objects that a function's pickle depends on, which must be the same objects; None if some can change."""
+    """All objects that a function's pickle depends on, to be compared by identity; None if some can change."""
     if cloudpickle.list_registry_pickle_by_value():
         return None
     if _is_importable(function):
@@ -675,7 +675,7 @@ def _held(function: FunctionType) -> list[Any] | None:
 
 
 def _parts(function: FunctionType) -> Iterator[Any]:
-    """What a pickle by value holds of a function."""
+    """Contents of a function's pickle by value."""
     yield function.__code__
     yield function.__name__
     yield function.__qualname__
@@ -694,7 +694,7 @@ def _parts(function: FunctionType) -> Iterator[Any]:
 
 
 def _globals(code: CodeType, known: dict[str, Any]) -> Iterator[Any]:
-    """Names in code, and in code within it, that are globals, and their values."""
+    """Names in code, nested code included, that are globals, and their values."""
     for name in code.co_names:
         if name in known:
             yield name
@@ -705,7 +705,7 @@ def _globals(code: CodeType, known: dict[str, Any]) -> Iterator[Any]:
 
 
 def _is_importable(part: Any) -> bool:
-    """Whether a module, function or class is pickled by its name."""
+    """Whether a module, function or class is pickled by name."""
     if type(part) is ModuleType:
         return sys.modules.get(part.__name__) is part
     if not isinstance(part, FunctionType | BuiltinFunctionType | type):

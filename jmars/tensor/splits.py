@@ -40,7 +40,7 @@ ChunkSize = Any  # int | None | tuple of (int | None | tuple of int), one per ax
 
 
 def split_axis(length: int, chunk_size: int) -> tuple[int, ...]:
-    """Lengths of the chunks that cover one axis.
+    """Lengths of the chunks that cover an axis.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def evenly(length: int, most: int) -> tuple[int, ...]:
 
 
 def common_splits(axes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """Find the coarsest splits that contain every cut of all `axes`, which have the same length.
+    """Find the coarsest splits that contain every cut of all `axes`, axes of the same length.
 
     Examples
     --------
@@ -240,10 +240,10 @@ def common_splits(axes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 
 def agreed_splits(axes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """Choose the splits of a result whose inputs are cut as `axes`, which have the same length.
+    """Choose the splits of a result with inputs cut as `axes`, axes of the same length.
 
-    If all cuts lie near those of the axis with the fewest chunks (among equals the most even), the result is cut like
-    that axis, else at every cut of all axes. So shifted slices of an array do not leave a sliver at every cut.
+    If all cuts lie near the cuts of the axis with the fewest chunks (among equals the most even), the result is cut
+    like that axis, else at every cut of all axes. So shifted slices of an array do not leave a sliver at every cut.
 
     Examples
     --------
@@ -318,7 +318,7 @@ def refined(chunks: Splits, fixed: Sequence[int], most: int) -> Splits:
 
 
 def fitted_splits(chunks: Splits, itemsize: int, most_times: int = 1) -> Splits:
-    """Cut a result that is larger than its inputs into chunks of the default size, by its leading axes.
+    """Cut a result that is larger than the inputs into chunks of the default size, by the leading axes.
 
     Whole rows in C order stay in a chunk: sorts and sums along the last axis need no other chunks.
 

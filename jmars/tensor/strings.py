@@ -58,7 +58,7 @@ def _function(module: ModuleType, name: str, gives: str) -> Callable[..., Any]:
 
 
 def _longest(theirs: Callable[..., Any], *args: Any, **kwargs: Any) -> np.dtype[Any]:
-    """NumPy's dtype of the results, which follows from the values, so that these are computed."""
+    """NumPy's dtype of the results; it depends on the values, so that they are computed."""
     kind = {"encode": "S", "decode": "U"}.get(theirs.__name__, args[0].dtype.kind)
     lengths = map_blocks(partial(_lengths, theirs), *args, dtype=np.int64, name="length", **kwargs)
     return np.dtype(f"{kind}{max(1, int(lengths.max()))}")

@@ -3,12 +3,12 @@
 The structure is all that tiling, fusion and planning depend on: operands with parameters, edges, dtypes, chunks, stored
 leaves, results. `Bindings` are the rest: keys of stored and result tensors, source lines, and values that an operand
 binds (such as the start of a random stream). `digest` hashes a structure; `canonical` returns the graph without
-bindings, for which the scheduler keeps the plan.
+bindings; the scheduler keeps the plan for it.
 
-Lineage is what a client keeps of computed tensors, to compute lost chunks again. The cluster holds a value as long as
-its node lives in the client. If a computed node referred to the nodes of its inputs, it would keep all their values:
-every turn of `x = step(x)` would leave an array on the cluster that the user cannot name. So `detach` makes computed
-nodes refer to lineage copies of the inputs: nodes with the same keys that keep no value alive. A node has one lineage
+A client keeps the lineage of computed tensors, to compute lost chunks again. The cluster holds a value as long as the
+node lives in the client. A computed node with references to the nodes of the inputs would keep all their values: every
+turn of `x = step(x)` would leave an array on the cluster that the user cannot name. So `detach` makes computed nodes
+refer to lineage copies of the inputs: nodes with the same keys that keep no value alive. A node has a single lineage
 copy, and the inputs of a copy are copies, so the lineage of all tensors costs a further node for every computed tensor.
 Source: structural hashing (hash-consing), Ershov 1958; docs/decisions/0036-lineage-without-values.md; Zaharia et al.
 2012, "Resilient Distributed Datasets".
@@ -67,7 +67,7 @@ class Bindings(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """Stands in a canonical graph for a bound value, which differs between runs."""
+    """Stands in a canonical graph for a bound value, different from run to run."""
 
     number: int
 
@@ -218,7 +218,7 @@ def _slice(value: slice, known: _Known) -> Any:
 
 
 def _unknown(value: Unknown, known: _Known) -> Any:
-    """Describe an unknown length by the number of its origin, independent of the origin's key."""
+    """Describe an unknown length by the number of the origin, independent of the origin's key."""
     origins: dict[str, int] = known.setdefault(-1, {})  # no id is negative
     return ("unknown", origins.setdefault(value.origin.key, len(origins)), value.number, value.most)
 
@@ -247,7 +247,7 @@ def _expression(value: Expression) -> Any:
 
 
 def _is_of_jmars(kind: type) -> bool:
-    """Whether a class belongs to jmars, so that its fields determine its values."""
+    """Whether a class belongs to jmars, so that fields determine values."""
     return kind.__module__.startswith("jmars.")
 
 
@@ -305,7 +305,7 @@ def detach(data: Sequence[TensorData]) -> None:
 
 
 def _add_lineage_copy(node: TensorData, op: Operand) -> None:
-    """Give a lineage copy to a node whose inputs have lineage copies."""
+    """Give a lineage copy to a node on inputs with lineage copies."""
     if isinstance(op, Stored):
         node.is_lineage_copy = True  # computed by another client, whose lineage is unknown here
         return

@@ -164,7 +164,7 @@ def _equality(name: str) -> Callable[[Any, Any], Any]:
 
 
 class TensorOperators(Operators["Tensor"]):
-    """What `Tensor` inherits; its attributes are those of `Tensor`."""
+    """What `Tensor` inherits; the attributes are `Tensor`'s."""
 
     __slots__ = ()
 
@@ -232,11 +232,11 @@ class Tensor(TensorMethods, TensorOperators):
 
     @property
     def data(self) -> TensorData:
-        """Node of the tensor graph, which changes with writes to the tensor and to its views."""
+        """Node of the tensor graph; it changes with writes to the tensor and the views."""
         return self._alone().node
 
     def _alone(self) -> Place:
-        """The place, set apart where no other handle of its buffer is left: let go of the rest of the whole."""
+        """The place, set apart where no other handle of the buffer is left: let go of the rest of the whole."""
         place = self._place
         if place.__class__ is View and place.buffer.shared == 1:
             place = self._place = place.alone()
@@ -270,7 +270,7 @@ class Tensor(TensorMethods, TensorOperators):
 
     @property
     def chunks(self) -> Splits:
-        """Lengths of the chunks along each axis."""
+        """Lengths of the chunks along the axes."""
         return self.data.chunks if not self.data.has_unknown_lengths else self._resolved().chunks
 
     def _resolved(self) -> TensorData:
@@ -288,7 +288,7 @@ class Tensor(TensorMethods, TensorOperators):
         return self
 
     def fetch(self, copy: bool = True, device: str = "cpu") -> Array:
-        """Return the value as a NumPy array, computing it if needed.
+        """Return the value as a NumPy array, computed if needed.
 
         Parameters
         ----------
@@ -397,7 +397,7 @@ class Tensor(TensorMethods, TensorOperators):
         return mimebundle(self, repr(self))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickle the value: NumPy's array, or its scalar."""
+        """Pickle the value: NumPy's array or scalar."""
         if not can_compute():
             raise UnsupportedError("a tensor pickles as its value, and no value can be computed here")
         check_size(self)
@@ -439,7 +439,7 @@ class Tensor(TensorMethods, TensorOperators):
         return part
 
     def _know_row(self, i: int, row: Tensor) -> None:
-        """Give a row its value, if a loop over rows has read it ahead."""
+        """Give a row the value, if a loop over rows has read ahead."""
         node = row._place.node
         is_known = self._place.memory is not None or isinstance(node.op, FromArray)
         if is_known or self.data.has_unknown_lengths or config.local_seconds <= 0:
@@ -502,7 +502,9 @@ class Tensor(TensorMethods, TensorOperators):
         return self
 
     def _viewed(self, made_by: tuple[Any, ...] | Callable[[Tensor], Tensor], memory: Array) -> Tensor:
-        """The view by a basic index or a function; `memory` is its part of the elements; a node is made when needed."""
+        """The view by a basic index or a function; `memory` is the tensor's part of the elements; a node is made when
+        needed.
+        """
         place = self._place
         whole, part, writeable = place.source, cast("Array | None", memory), place.writeable
         if whole is None or (memory.size and not np.may_share_memory(memory, whole)):  # since another thread wrote
@@ -613,7 +615,7 @@ def as_tensor(
     line: SourceLine | None = None,
     lazily: bool = False,
 ) -> Tensor:
-    """Convert an array, list or number to a tensor; a tensor is returned as it is, unless dtype or chunks differ.
+    """Convert an array, list or number to a tensor; a tensor is returned itself, unless dtype or chunks differ.
 
     Raises
     ------
@@ -649,7 +651,7 @@ def index_step(entries: tuple[Any, ...]) -> ViewStep:
 
 
 def _joined(first: Any, second: Any, memory: Array | None) -> tuple[slice] | None:
-    """The slice that two slices of memory make, one after the other, along the first axis; None for other steps."""
+    """The slice that two successive slices of memory make along the first axis; None for other steps."""
     if memory is None or not all(one.__class__ is tuple and list(map(type, one)) == [slice] for one in (first, second)):
         return None
     found = range(len(memory))[first[0]][second[0]]

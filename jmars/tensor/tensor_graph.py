@@ -29,7 +29,7 @@ from jmars.tensor.operand import Operand, SourceLine, Splits, TensorData, Tensor
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Stored(Operand):
-    """A leaf of the graph: a tensor whose chunks the cluster holds."""
+    """A leaf of the graph: a tensor with chunks that the cluster holds."""
 
     name: ClassVar[str] = "stored"
 
@@ -105,7 +105,7 @@ class LinkedGraph:
         return found._without_unread_outputs() if has_outputs else found
 
     def _without_unread_outputs(self) -> LinkedGraph:
-        """The graph with the chosen candidate of each function; an output stays as a node where it is a result."""
+        """The graph with the functions' chosen candidates; an output that is a result stays as a node."""
         chosen, asked = choose_candidates(self.operands, self.inputs, self.results), set(self.results)
         stands_for = {k: one for k, one in chosen.items() if k not in asked}
         for k in sorted(stands_for):
@@ -152,12 +152,12 @@ class TensorGraph:
 
     @classmethod
     def of(cls, data: Sequence[TensorData], held: Container[str] = ()) -> TensorGraph:
-        """Make the graph that computes `data`; nodes whose key is in `held` become leaves."""
+        """Make the graph that computes `data`; nodes with a key in `held` become leaves."""
         return cls.from_linked(LinkedGraph.of(data, held))
 
     @classmethod
     def from_linked(cls, linked: LinkedGraph, stored: Sequence[str] | None = None) -> TensorGraph:
-        """Copy a linked graph; with `stored`, its tensors get these keys and its NumPy arrays become stored leaves."""
+        """Copy a linked graph; with `stored`, tensors get the given keys and NumPy arrays become stored leaves."""
         operands = [op if isinstance(op, Stored) else op.unlinked() for op in linked.operands]
         keys = [node.key for node in linked.nodes] if stored is None else stored
         metas = [TensorMeta(key, x.shape, x.dtype, x.chunks) for key, x in zip(keys, linked.nodes, strict=True)]
@@ -179,7 +179,7 @@ class TensorGraph:
         ]
 
     def replace_by_stored(self, index: int, key: str) -> None:
-        """Replace operand `index` by a leaf whose chunks are stored under `key`."""
+        """Replace operand `index` by a leaf with chunks stored under `key`."""
         self.operands[index] = Stored(line=self.operands[index].line)
         self.inputs[index] = ()
         self.metas[index] = self.metas[index].renamed(key)
@@ -190,7 +190,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Dynamic(Operand):
-    """An operand that is replaced by a tensor graph when the values and lengths it wants are known.
+    """An operand that is replaced by a tensor graph when the wanted values and lengths are known.
 
     Attributes
     ----------
@@ -206,7 +206,7 @@ class Dynamic(Operand):
     item: int = 0
 
     def wants(self, inputs: Sequence[TensorMeta]) -> tuple[Sequence[int], Sequence[int]]:
-        """Return the numbers of the inputs whose lengths must be known, and of the inputs whose values must be known.
+        """Return the numbers of the inputs with lengths that must be known, and of the inputs with such values.
 
         Other inputs are not computed before the operand is replaced, unless other operands need them.
         """
@@ -235,13 +235,13 @@ class Placeholder(Operand):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Literal(Operand):
-    """A small array that travels in the graph, since the cluster cannot ask a client to upload it."""
+    """A small array that travels in the graph, since the cluster cannot ask a client for an upload."""
 
     name: ClassVar[str] = "array"
     array: Array
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Add an operand for each chunk, with the chunk's bytes as a parameter."""
+        """Add an operand per chunk, with the chunk's bytes as a parameter."""
         ids = np.empty(output.grid, np.int64)
         starts = [np.concatenate([[0], np.cumsum(axis)]) for axis in output.chunks]
         for place in np.ndindex(*output.grid):
@@ -267,14 +267,14 @@ def new_group() -> str:
 
 
 def placeholders(inputs: Sequence[TensorMeta | TensorData]) -> list[TensorData]:
-    """Make a placeholder node for each input."""
+    """Make a placeholder node per input."""
     return [
         TensorData(Placeholder(number=number), one.shape, one.dtype, one.chunks) for number, one in enumerate(inputs)
     ]
 
 
 def fragment(results: Sequence[TensorData], line: SourceLine | None = None) -> TensorGraph:
-    """Make the graph from placeholders to `results`; NumPy arrays in it become `Literal`s.
+    """Make the graph from placeholders to `results`; NumPy arrays inside become `Literal`s.
 
     Parameters
     ----------

@@ -1,7 +1,8 @@
 """How a tensor is shown: as text, in NumPy's format, and in a notebook with a picture of the chunks.
 
-Of a large tensor only the corners are fetched. The picture of a large or lazy one tells shape, dtype and bytes; it is
-an `<img>` with the SVG inside, which notebooks show trusted or not, in colours that light and dark themes bear.
+Of a large tensor only the corners are fetched. The picture of a large or lazy array tells shape, dtype and bytes; the
+picture is an `<img>` with the SVG inside, shown by trusted and other notebooks, in colours that light and dark themes
+bear.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def description(x: Tensor) -> str:
 
 
 def chunks_text(splits: Sequence[Sequence[Any]]) -> str:
-    """Lengths of the chunks along each axis; a long axis is abbreviated.
+    """Lengths of the chunks along the axes; a long axis is abbreviated.
 
     Examples
     --------
@@ -76,7 +77,7 @@ def corners(x: Tensor, edge: int) -> np.ndarray[Any, Any]:
 
 
 def _with_shape(text: str, shown: tuple[int, ...], shape: tuple[int, ...]) -> str:
-    """The repr of corners of shape `shown` with another shape, and the line broken before it where NumPy breaks it.
+    """The repr of corners of shape `shown` with a different shape, and the line broken where NumPy breaks.
 
     Examples
     --------
@@ -125,7 +126,7 @@ def _html(x: Tensor, value: str) -> str:
 
 
 def _facts(x: Tensor) -> Iterable[tuple[str, str]]:
-    """Name and text of what there is to know."""
+    """Name and text of all facts."""
     node = x.data
     engine = current_engine()
     yield "array", f"{_lengths(node.shape)} {node.dtype}"

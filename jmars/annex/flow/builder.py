@@ -6,8 +6,8 @@ freezes the declarations, and checks the graph, so that runs cannot hang.
 Ready-made vertices (const, alias, select) pass a value on.
 
 Formulas are vertices: a run of `B > C ? D + 4 : E * 5` computes the taken branch only. `parse` reads the text into a
-tree; `add_expression` turns a tree into vertices. A part without `? :`, `&&` or `||` is one vertex; those three are
-conditional dependencies. Equal parts of a builder's formulas are computed once.
+tree; `add_expression` turns a tree into vertices. A part without `? :`, `&&` or `||` is a single vertex; the three
+operators are conditional dependencies. Equal parts of a builder's formulas are computed once.
 Source: docs/explanation/seeds.md, "GraphBuilder and Graph", "Data nodes and compute nodes", "Build time and run time";
 baidu/babylon, anyflow/builder.h; baidu/babylon, anyflow/builtin/{const,alias,select}.h; baidu/babylon,
 anyflow/builtin/expression.h.
@@ -74,7 +74,7 @@ class GraphBuilder:
     # Declaring.
 
     def input(self, *names: str, type: type = object) -> None:
-        """Declares inputs of the graph; a run is given the inputs that it needs."""
+        """Declares inputs of the graph; a run is given the needed inputs."""
         self._check_open()
         for name in names:
             if name in self._inputs:
@@ -87,7 +87,7 @@ class GraphBuilder:
         self._exclusive.add(data)
 
     def vertex(self, factory: Callable[[], GraphProcessor], name: str | None = None) -> VertexBuilder:
-        """Adds a vertex; the returned `VertexBuilder` declares its dependencies and outputs.
+        """Adds a vertex; the returned `VertexBuilder` declares dependencies and outputs.
 
         Parameters
         ----------
@@ -332,7 +332,7 @@ class _Select(GraphProcessor):
     """Emits the value of the taken dependency."""
 
     def process(self, vertex: GraphVertex) -> None:
-        """Emits the first dependency if its condition holds, else the second."""
+        """Emits the first dependency if the condition holds, else the second."""
         vertex.emit(vertex.dependency(0 if vertex.dependency(0).taken else 1).value)
 
 
@@ -391,7 +391,7 @@ def parse(text: str) -> Tree:
 
 
 class _Parser:
-    """A recursive-descent parser, with a method for each level of precedence."""
+    """A recursive-descent parser, with a method per level of precedence."""
 
     def __init__(self, text: str) -> None:
         self.text, self.tokens, self.place = text, list[tuple[str, str, int]](), 0
@@ -492,7 +492,7 @@ def add_expression(builder: GraphBuilder, known: dict[Hashable, str], text: str,
     known
         Data computed by earlier formulas, by tree; updated.
     text, output
-        The formula, and the name of its data.
+        The formula, and the name of the data.
     """
     tree = parse(text)
     if tree[0] == "name" or tree in known:
@@ -523,7 +523,7 @@ def _add(builder: GraphBuilder, known: dict[Hashable, str], tree: Tree, output: 
 
 
 def _compile(tree: Tree, leaves: dict[Tree, int]) -> Callable[[tuple[Any, ...]], Any]:
-    """Compiles a tree to a function of the values of its leaves, names and branches."""
+    """Compiles a tree to a function of the values of the leaves, names and branches."""
     if tree[0] == "const":
         return lambda values: tree[2]
     if tree[0] in ("name", "?"):
@@ -567,9 +567,9 @@ class DependencyBuilder:
         return self._under(condition, False)
 
     def essential(self, when_taken: bool = False) -> Self:
-        """Skips the vertex if this input is empty: the vertex does not run, and its outputs are empty.
+        """Skips the vertex if this input is empty: the vertex does not run, and the outputs are empty.
 
-        With `when_taken` an input that is empty because its condition did not hold does not skip the vertex.
+        With `when_taken` an input that is empty because the condition did not hold does not skip the vertex.
         """
         self._vertex._check_open()
         self.essential_level = WHEN_TAKEN if when_taken else ALWAYS
@@ -664,7 +664,7 @@ class VertexBuilder:
         return self
 
     def trivial(self) -> Self:
-        """Marks the vertex as small: the thread that finds it ready runs it at once, without an executor."""
+        """Marks the vertex as small: the thread that finds the vertex ready runs it at once, without an executor."""
         self._check_open()
         self.is_trivial = True
         return self

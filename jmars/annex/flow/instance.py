@@ -1,4 +1,4 @@
-"""`Graph`: an instance of a graph, used by one run at a time.
+"""`Graph`: an instance of a graph, used by a single run at a time.
 
 `Graph` wraps an `Activation`. Threads that run vertices never touch counters: they append events to `_mail` (an atomic
 operation of a deque) and then try the `_baton`, a lock without waiters. The thread that gets the baton applies all
@@ -6,14 +6,14 @@ events to plain ints and lists; other threads go on, since the holder reads the 
 no thread queues for a critical section, a finished vertex costs a single attempt at a lock, and the code is correct on
 free-threaded Python too, where `x -= 1` is not atomic.
 
-`Activation` is the state machine of a run: the active, ready and done data and vertices. Pure: it takes events (data
-requested, data released, vertex finished) and returns the vertices that can run. It knows no thread, executor or
+`Activation` is the state machine of a run: the active, ready and done data and vertices. Pure: events (data requested,
+data released, vertex finished) go in, the vertices that can run come out. The machine knows no thread, executor or
 processor; `Graph` ensures that a single thread at a time calls it.
 
-An unconditional dependency counts +1 when activated and -1 when its target is released, and is ready at 0. The sum over
+An unconditional dependency counts +1 when activated and -1 when the target is released, and is ready at 0. The sum over
 a vertex's dependencies is a single count, `waiting`, which only falls: below 0 before activation, and to 0, once, after
-activation. A conditional dependency has a separate counter: +2 when activated; -1 when its target is released; -1 when
-its condition holds, else -2. The dependency fires when the activation leaves the counter at or below 0, or when another
+activation. A conditional dependency has a separate counter: +2 when activated; -1 when the target is released; -1 when
+the condition holds, else -2. The dependency fires when the activation leaves the counter at or below 0, or when a later
 step takes the counter from above 0 to 0 or below (the *edge rule*); firing lowers `waiting` by 1. Before activation all
 steps go down from 0, so no dependency fires; after activation the steps sum to 2 or more exactly when the target is
 released and taken, or known not to be taken; a falling counter crosses 0 once. The document's rule (fires at exactly 0)
@@ -22,9 +22,9 @@ hangs when a target is released before a false condition: +2 -1 -2.
 Error messages and `Graph.why_not_ready` explain why a data is not ready, by the data and vertices that block it. They
 read an `Activation` without changing it, also during a run.
 
-`Closure` is the future of a run, with its results and its end. A run is *finished* when the requested data are ready,
-or at its first error; started vertices may still run. A run is *flushed* when the last started vertex has ended; only
-then may the instance be reset.
+`Closure` is the future of a run, with results and end. A run is *finished* when the requested data are ready, or at the
+first error; started vertices may still run. A run is *flushed* when the last started vertex has ended; only then may
+the instance be reset.
 
 A value has a single reader that may write into it, or any number of read-only readers. `Activation` checks a loan when
 a dependency fires, so only actual readers of a run count: readers under opposite conditions never conflict.
@@ -202,18 +202,18 @@ class Graph(Lendable):
             self._closure.wait()
 
     def data(self, name: str) -> GraphData:
-        """A data and its value in this run."""
+        """A data and the value in this run."""
         return GraphData(self, self._plan.data(name))
 
     def vertex(self, name: str) -> GraphVertex:
-        """A vertex and its processor."""
+        """A vertex and the processor."""
         for vertex in self._vertices:
             if vertex.name == name:
                 return vertex
         raise GraphError(f"graph {self.name!r} has no vertex {name!r}; it has {[v.name for v in self._vertices]}")
 
     def why_not_ready(self, *targets: str) -> str:
-        """Explains what data wait for; may be called at any time."""
+        """Explains why data wait; may be called at any time."""
         return "; ".join(why_not_ready(self.state, self._plan.data(name)) for name in targets)
 
     # Called by the threads of a run.
@@ -470,7 +470,7 @@ class Activation:
         return self.publish(data)
 
     def publish(self, data: int) -> list[int]:
-        """Makes a claimed value visible to its readers."""
+        """Makes a claimed value visible to the readers."""
         ready: list[int] = []
         if not self.released[data]:
             self._publish(data, ready)
@@ -596,7 +596,7 @@ class Activation:
         return edge.condition < 0 or bool(self.released[edge.condition] and self.truth[edge.condition] == edge.expects)
 
     def value(self, e: int) -> Any:
-        """Value of a dependency for its vertex; None if the target is empty or the dependency not taken."""
+        """Value of a dependency for the vertex; None if the target is empty or the dependency not taken."""
         return self.values[self.structure.edges[e].target] if self.taken(e) else None
 
     def _established(self, e: int) -> None:
@@ -834,7 +834,7 @@ class GraphPool(Lending[Graph]):
         return instance.structure is self._structure
 
     def release(self, instance: Graph) -> None:
-        """Returns an instance to the pool, resets it, and serves the next request.
+        """Resets an instance, returns it to the pool, and serves the next request.
 
         Raises
         ------

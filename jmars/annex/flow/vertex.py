@@ -3,7 +3,7 @@
 A `GraphProcessor` is the code of a vertex. It belongs to a single vertex of a single instance, so it may keep state in
 its attributes; a plain function is wrapped in a `FunctionProcessor`.
 
-A processor receives its `GraphVertex`, a view of the instance; the state is in the instance's `Activation`, as rows.
+A processor receives a `GraphVertex`, a view of the instance; the state is in the instance's `Activation`, as rows.
 
 A `Channel` is a value that arrives in parts; readers start when the channel opens, not when it is complete.
 `GraphVertex.open` makes a channel. Every reader gets all items from the first on. A channel is unbounded, so a
@@ -12,10 +12,10 @@ publisher never waits; under an inline executor the reader runs after the publis
 An executor has `submit(work, vertex)`; the executors of `concurrent.futures` qualify too. `None` is the inline
 executor. `async def` vertices need `submit_async`.
 
-`GraphPlan` is the result of a finished builder: the frozen structure and a factory of each vertex's processor.
-Instances refer to the plan and not to the builder, so the builder may be dropped. `Structure` has the frozen rows of a
-graph that all instances share. `GraphBuilder.finish` makes a `Structure`; `Activation` walks the rows. Data, vertices
-and dependencies are numbers; a row is a tuple, so an instance holds only its counters and values.
+`GraphPlan` is the result of a finished builder: the frozen structure and a factory per vertex's processor. Instances
+refer to the plan and not to the builder, so the builder may be dropped. `Structure` has the frozen rows of a graph that
+all instances share. `GraphBuilder.finish` makes a `Structure`; `Activation` walks the rows. Data, vertices and
+dependencies are numbers; a row is a tuple, so an instance holds only its counters and values.
 Source: docs/explanation/seeds.md, "GraphBuilder and Graph", "GraphProcessor", "GraphVertex, GraphDependency and
 GraphData"; baidu/babylon, anyflow/vertex.h; baidu/babylon, anyflow (channels on `ConcurrentTransientTopic`,
 `InplaceGraphExecutor`, `ThreadPoolGraphExecutor`).
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class VertexPlan:
-    """A vertex: the factory of its processor, and its dependencies and outputs by name."""
+    """A vertex: the factory of the processor, and dependencies and outputs by name."""
 
     name: str
     factory: Callable[[], GraphProcessor]  # called once for each instance
@@ -263,7 +263,7 @@ class AsyncioExecutor:
 
 
 class GraphData:
-    """A data of an instance, with its value in the current run."""
+    """A data of an instance, with the value in the current run."""
 
     __slots__ = ("_graph", "_number", "name")
 
@@ -323,7 +323,7 @@ class GraphDependency:
 
 
 class GraphVertex:
-    """A vertex of an instance, as its processor sees it."""
+    """A vertex of an instance, as the processor sees it."""
 
     __slots__ = (
         "_channels",
@@ -370,7 +370,7 @@ class GraphVertex:
         return {name: state.values[d] for name, d in self._named.items()}
 
     def value(self, name: str) -> Any:
-        """Value of a named dependency; None if it is empty or not taken."""
+        """Value of a named dependency; None if empty or not taken."""
         return self.dependency(name).value
 
     def dependency(self, which: str | int) -> GraphDependency:
@@ -399,7 +399,7 @@ class GraphVertex:
         self._graph._emit(self._number, self._plan.output(output), value, last=True)
 
     def open(self, output: str | int = 0) -> Channel:
-        """Emits a channel: its readers start now and get items as they are published.
+        """Emits a channel: readers start now and get items as they are published.
 
         The channel is closed when the vertex ends, if not before.
         """
@@ -538,7 +538,7 @@ class GraphProcessor:
         """Checks or completes the vertex's declaration; exceptions propagate from `finish()`."""
 
     def setup(self, vertex: GraphVertex) -> None:
-        """Prepares the processor for its runs."""
+        """Prepares the processor for all runs."""
 
     def process(self, vertex: GraphVertex) -> Awaitable[None] | None:
         """Reads `vertex.inputs` or `vertex.value(name)` and calls `vertex.emit(...)`."""

@@ -1,7 +1,7 @@
-"""`DuckTensor`: a lazy, distributed array whose chunks are duck arrays; and the conversion of duck arrays to it.
+"""`DuckTensor`: a lazy, distributed array of chunks that are duck arrays; and the conversion of duck arrays.
 
 Users treat a `DuckTensor` like an array of the library: operators, slices, NumPy's functions and the array namespace's
-functions build a graph, `fetch` returns an array of the library, `todense` converts to a tensor. operations.py puts its
+functions build a graph, `fetch` returns an array of the library, `todense` converts to a tensor. operations.py puts
 functions into the table `FUNCTIONS`. Functions, dtypes and type names of a library are found through the library's own
 namespace.
 
@@ -87,7 +87,7 @@ def _method(name: str) -> Callable[..., Any]:
 
 
 class DuckTensor(Operators[Any]):
-    """A lazy array whose chunks are duck arrays; made by `mt.asarray`, `map_blocks` and functions of DuckTensors.
+    """A lazy array of chunks that are duck arrays; made by `mt.asarray`, `map_blocks` and functions of DuckTensors.
 
     Attributes
     ----------
@@ -140,7 +140,7 @@ class DuckTensor(Operators[Any]):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the pickled chunks; computes the array if the cluster does not hold it."""
+        """Bytes of the pickled chunks; computes the array unless the cluster holds the chunks."""
         self.execute()
         self.data.resolve_lengths()
         return sum(self.data.chunks[0])
@@ -165,7 +165,7 @@ class DuckTensor(Operators[Any]):
         return self
 
     def copy(self, order: str = "C") -> DuckTensor:
-        """Return the array itself, since it is immutable."""
+        """Return the array itself; duck arrays are immutable."""
         return self
 
     def __getattr__(self, name: str) -> Any:
@@ -200,7 +200,7 @@ class DuckTensor(Operators[Any]):
         return join_blocks(parts, tuple(map(len, self.chunks)))
 
     def plan(self, policy: str | None = None) -> Any:
-        """Predict the cost of computing the array, as `Tensor.plan`; starts nothing."""
+        """Predict the cost of computing the array, as `Tensor.plan`; starts no computation."""
         return get_engine().plan([self.data], policy=policy)
 
     def todense(self) -> Tensor:
@@ -263,7 +263,7 @@ add_operators(DuckTensor, _forward, _reflected, _method)
 
 
 def as_duck_tensor(value: Any, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> DuckTensor | Tensor:
-    """Convert an array: a duck array is cut into chunks, which are pickled here; other arrays become tensors.
+    """Convert an array: a duck array is cut into chunks and pickled here; other arrays become tensors.
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ def as_duck_tensor(value: Any, chunk_size: ChunkSize = None, chunks: ChunkSize =
 
 
 def sample_of(x: DuckTensor | Tensor) -> Any:
-    """Return an array of the chunks' type with at most two elements along each axis, of different values."""
+    """Return an array of the chunks' type with at most two elements along an axis, of different values."""
     if isinstance(x, DuckTensor):
         return x.sample
     shape = tuple(min(n, 2) for n in x.shape)
@@ -298,7 +298,7 @@ def sample_of(x: DuckTensor | Tensor) -> Any:
 
 
 def input_of(x: DuckTensor | Tensor) -> tuple[TensorData, bool]:
-    """Return the node of an array, and whether its chunks are pickled."""
+    """Return the node of an array, and whether the chunks are pickled."""
     return x.data, isinstance(x, DuckTensor)
 
 
@@ -342,7 +342,7 @@ class ChunkCall(NamedTuple):
 def on_chunks(
     name: str, function: Callable[..., Any], inputs: Sequence[tuple[TensorData, bool]], calls: Sequence[ChunkCall]
 ) -> TensorData:
-    """Make a node whose chunks are the results of `function(*chunks, *args)`, pickled.
+    """Make a node of chunks `function(*chunks, *args)`, pickled.
 
     Parameters
     ----------
@@ -364,7 +364,7 @@ def arrays(
     chunks: Splits,
     dtype: np.dtype[Any],
 ) -> Tensor:
-    """Make a tensor of the calls' results, which are arrays and are converted to NumPy's."""
+    """Make a tensor of the calls' results, arrays that are converted to NumPy's."""
     op = _operand(name, function, inputs, calls, False)
     return Tensor(new_data(op, tuple(map(sum, chunks)), dtype, chunks))
 
@@ -438,7 +438,7 @@ def _type(grid: ChunkGrid, chunk: int, is_packed: bool) -> ChunkType:
 
 
 def call_on_chunks(out: Array | None, inputs: Sequence[Array], params: tuple[Any, ...], arg: Any) -> Pieces | None:
-    """Call the function, check its result, and write it to `out`; if `out` is None, return it pickled."""
+    """Call the function, check the result, and write to `out`; if `out` is None, return the pickled result."""
     name, blob, objects = params
     shape, args = arg
     blocks = [unpacked(x, 0) if holds else x for x, holds in zip(inputs, objects, strict=True)]
@@ -476,7 +476,7 @@ def type_name(value: Any) -> str:
 
 
 def dtype_of(value: Any) -> np.dtype[Any]:
-    """NumPy's dtype of an array; a library's own dtype is translated by its name.
+    """NumPy's dtype of an array; a library's own dtype is translated by name.
 
     Examples
     --------
@@ -488,7 +488,7 @@ def dtype_of(value: Any) -> np.dtype[Any]:
 
 
 def dense(value: Any) -> np.ndarray[Any, Any]:
-    """Converts an array to NumPy: by `todense()` for sparse arrays, `get()` for CuPy's, `np.asarray` for others."""
+    """Converts an array to NumPy: by `todense()` for sparse arrays, `get()` for CuPy's, else `np.asarray`."""
     if isinstance(value, np.ndarray | np.generic):
         return np.asarray(value)
     for name in ("todense", "get"):
@@ -498,7 +498,7 @@ def dense(value: Any) -> np.ndarray[Any, Any]:
 
 
 class LibraryFunction:
-    """Calls the function of a name in the library of its arguments; pickles even where the library's module does not.
+    """Calls the function of a name in the library of the arguments; pickles even where the library's module does not.
 
     Examples
     --------
@@ -540,14 +540,14 @@ def probed(name: str, function: Callable[..., Any], samples: Sequence[Any]) -> A
 
 
 def plain_zero(value: Any) -> Any:
-    """Replace a sparse array's fill value of -0.0 by 0.0, since libraries join only arrays of one fill value."""
+    """Replace a sparse array's fill value of -0.0 by 0.0, since libraries join only arrays of equal fill values."""
     if is_duck_array(value) and getattr(value, "fill_value", None) == 0:
         value.fill_value = np.zeros((), dtype_of(value))[()]
     return value
 
 
 def join_blocks(blocks: Sequence[Any], counts: Sequence[int]) -> Any:
-    """Concatenate the blocks of a grid of `counts` blocks, given in C order, to one array."""
+    """Concatenate the blocks of a grid of `counts` blocks, given in C order, to a single array."""
     found = list(blocks)
     for axis in reversed(range(len(counts))):
         n = counts[axis]

@@ -39,7 +39,7 @@ def ndim(x: DuckTensor) -> int:
 
 @implements("shape")
 def shape(x: DuckTensor) -> tuple[int, ...]:
-    """Number of elements along each axis."""
+    """Numbers of elements along the axes."""
     return x.shape
 
 

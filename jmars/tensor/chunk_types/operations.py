@@ -1,8 +1,8 @@
 """Functions of duck arrays: elementwise functions, `map_blocks`, slices, joins, rechunking, products and reductions.
 
-A matrix product is a product for each pair of matching chunks, summed in a tree. A reduction reduces each chunk to a
-state and merges `config.combine_size` states at a time. The library's own functions make and merge the states;
-variances are merged by the formula of Chan, Golub and LeVeque.
+A matrix product is a product per pair of matching chunks, summed in a tree. A reduction reduces chunks to states and
+merges `config.combine_size` states at a time. The library's own functions make and merge the states; variances are
+merged by the formula of Chan, Golub and LeVeque.
 Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
 """
 
@@ -74,7 +74,7 @@ def _split(args: Sequence[Any]) -> tuple[list[DuckTensor | Tensor], dict[int, An
 
 
 def _at_one_place(arrays: Sequence[DuckTensor | Tensor]) -> tuple[list[DuckTensor | Tensor], Splits, list[ChunkCall]]:
-    """Rechunk arrays alike; returns the arrays, the broadcast chunks, and a call for each block of the grid."""
+    """Rechunk arrays alike; returns the arrays, the broadcast chunks, and a call per block of the grid."""
     shape = np.broadcast_shapes(*(x.shape for x in arrays))
     grid: list[tuple[int, ...]] = []
     for back in range(len(shape), 0, -1):
@@ -115,7 +115,7 @@ def elementwise(name: str, function: Callable[..., Any] | None, *args: Any, **kw
 @implements("map_blocks")
 def map_blocks(function: Any, *args: Any, dtype: Any = None, chunks: Any = None, name: str | None = None,
                **kwargs: Any) -> DuckTensor | Tensor:  # fmt: skip
-    """Call `function(*chunks, **kwargs)` for each block of the grid; arguments and result may be arrays of any library.
+    """Call `function(*chunks, **kwargs)` per block of the grid; arguments and result may be arrays of any library.
 
     Parameters
     ----------
@@ -179,13 +179,13 @@ def astype(x: DuckTensor, dtype: Any, **kwargs: Any) -> DuckTensor | Tensor:
 
 
 def chunk_numbers(x: DuckTensor | Tensor) -> Any:
-    """Return the numbers of an array's chunks in C order, shape = chunks along each axis."""
+    """Return the numbers of an array's chunks in C order, shape = chunks along the axes."""
     counts = tuple(map(len, x.chunks))
     return np.arange(math.prod(counts)).reshape(counts)
 
 
 def _within(part: AxisSlice, step: int) -> tuple[int, int | None, int]:
-    """Return (start, stop, step) of a slice within its chunk, as the array API standard allows."""
+    """Return (start, stop, step) of a slice within a chunk, as the array API standard allows."""
     last = part.start + (part.taken - 1) * step
     if not part.taken:
         return 0, 0, 1
@@ -381,7 +381,7 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> DuckTensor | Ten
 
 
 def _beside(*given: Any) -> Any:
-    """Concatenate blocks along an axis, which is the last argument."""
+    """Concatenate blocks along an axis, the last argument."""
     *blocks, axis = given
     return LibraryFunction("concat")(blocks, axis=axis)
 
@@ -441,7 +441,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> DuckTensor | Tensor:
 
 @implements("matmul", "dot")
 def matmul(a: Any, b: Any) -> DuckTensor | Tensor:
-    """Multiply matrices and vectors of one or two axes."""
+    """Multiply matrices and vectors of at most two axes."""
     a, b = as_duck_tensor(a), as_duck_tensor(b)
     if not 0 < a.ndim <= 2 or not 0 < b.ndim <= 2:
         raise UnsupportedError(

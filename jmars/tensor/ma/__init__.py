@@ -1,6 +1,6 @@
 """Lazy masked arrays, with numpy.ma's names: the module that `np.ma` refers to in a `%%jmars` cell.
 
-Importing this package registers its functions in the table of protocols.py.
+The import of this package registers functions in the table of protocols.py.
 
 In reading order:
 

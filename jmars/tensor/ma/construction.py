@@ -1,6 +1,6 @@
 """Construction of masked arrays from data and a mask or by a condition; access to data, mask and fill value.
 
-`np.ma.MaskedArray` inside a cell is a class whose instances are NumPy's and lazy masked arrays; calling it makes a lazy
+`np.ma.MaskedArray` inside a cell is a class with NumPy's and lazy masked arrays as instances; a call makes a lazy
 array.
 """
 
@@ -85,7 +85,7 @@ def array(data: Any, dtype: Any = None, copy: bool = False, order: Any = None, m
           fill_value: Any = None, keep_mask: bool = True, hard_mask: bool | None = False, shrink: bool = True,
           subok: bool = True, ndmin: int = 0, chunk_size: ChunkSize = None, chunks: ChunkSize = None
           ) -> MaskedTensor:  # fmt: skip
-    """`numpy.ma.array`: as `masked_array`, with another order of arguments."""
+    """`numpy.ma.array`: as `masked_array`, with a different order of arguments."""
     return masked_array(data, mask, dtype, copy, subok, ndmin, fill_value, keep_mask, hard_mask, shrink, order,
                         chunk_size, chunks)  # fmt: skip
 
@@ -122,7 +122,7 @@ def asarray(a: Any, dtype: Any = None, order: Any = None) -> MaskedTensor:
 
 @offers("ma.asarray")
 def new_asarray(a: Any, dtype: Any = None, order: Any = None) -> MaskedTensor:
-    """`numpy.ma.asarray`: a new masked array of the same memory, or of a copy for another dtype or order."""
+    """`numpy.ma.asarray`: a new masked array of the same memory, or of a copy for a different dtype or order."""
     return masked_array(a, dtype=dtype, order=order or "C")
 
 
@@ -275,7 +275,7 @@ def masked_invalid(a: Any, copy: bool = True) -> MaskedTensor:
 @offers("ma.masked_values")
 def masked_values(x: Any, value: Any, rtol: float = 1e-05, atol: float = 1e-08, copy: bool = True,
                   shrink: bool = True) -> MaskedTensor:  # fmt: skip
-    """`numpy.ma.masked_values`: mask floats close to a value, and integers equal to it."""
+    """`numpy.ma.masked_values`: mask floats close to a value, and integers equal to the value."""
     new = filled(x, value)
     close = call("isclose", new, value, rtol, atol) if new.dtype.kind == "f" else new == value
     return array(new, mask=close, fill_value=value, copy=copy)
@@ -305,7 +305,7 @@ def masked_all(shape: Any, dtype: Any = float) -> MaskedTensor:
 
 @offers("ma.masked_all_like")
 def masked_all_like(arr: Any) -> MaskedTensor:
-    """`numpy.ma.masked_all_like`: make an array of masked elements, with another array's shape and dtype."""
+    """`numpy.ma.masked_all_like`: make an array of masked elements, with an array's shape and dtype."""
     data = call("zeros_like", as_tensor(data_of(arr)))
     return MaskedTensor(data, _full(data, True))
 

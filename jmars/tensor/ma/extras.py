@@ -177,7 +177,7 @@ def masked_object(x: Any, value: Any, copy: bool = True, shrink: bool = True) ->
 
 @offers("ma.apply_over_axes")
 def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> MaskedTensor:
-    """`numpy.ma.apply_over_axes`: apply `func(x, axis)` to one axis after another, keeping the number of axes."""
+    """`numpy.ma.apply_over_axes`: apply `func(x, axis)` to the axes in turn, keeping the number of axes."""
     x = asarray(a)
     ndim = x.ndim
     for axis in np.atleast_1d(axes).tolist():

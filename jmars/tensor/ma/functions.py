@@ -1,7 +1,7 @@
 """Functions of masked arrays: reductions, sorting, reshaping, joining, selection and products.
 
-Masked elements do not count; the result of a reduction is masked if all its elements are masked. Most other functions
-apply NumPy's to data and mask alike.
+Masked elements do not count; the result of a reduction is masked if all elements are masked. Most other functions apply
+NumPy's to data and mask alike.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class MaskedMethods(Composite, Operators[Any]):
 
     @property
     def T(self) -> Any:
-        """The array with its axes reversed."""
+        """The array with the axes reversed."""
         return call("ma.transpose", self)
 
 
@@ -145,7 +145,7 @@ class MaskedTensor(MaskedMethods):
 
     @property
     def data(self) -> Tensor:
-        """The data, including masked elements; writes to it change this array."""
+        """The data, including masked elements; writes to the view change this array."""
         return self._data
 
     @property
@@ -201,7 +201,7 @@ class MaskedTensor(MaskedMethods):
 
     @property
     def chunks(self) -> Any:
-        """Lengths of the data's chunks along each axis."""
+        """Lengths of the data's chunks along the axes."""
         return self._data.chunks
 
     @property
@@ -227,7 +227,7 @@ class MaskedTensor(MaskedMethods):
     # Values
 
     def parts(self) -> list[Tensor]:
-        """Return the data, and the mask if there is one."""
+        """Return the data, and the mask if any."""
         return [self._data] if self._mask is None else [self._data, self._mask]
 
     def here(self) -> Any:
@@ -264,7 +264,7 @@ class MaskedTensor(MaskedMethods):
         return self._data, self._mask, self._fill_value, self._hardmask
 
     def restore(self, state: Any) -> None:
-        """Restore what `state` returned."""
+        """Restore a result of `state`."""
         self._data, self._mask, self._fill_value, self._hardmask = state
 
     def execute(self) -> MaskedTensor:
@@ -282,14 +282,14 @@ class MaskedTensor(MaskedMethods):
     compute, persist = fetch, execute
 
     def plan(self, policy: str | None = None) -> Any:
-        """Predict the cost of computing the array, as `Tensor.plan`; starts nothing."""
+        """Predict the cost of computing the array, as `Tensor.plan`; starts no computation."""
         return get_engine().plan([part.data for part in self.parts()], policy=policy)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         return self._data.__array__(dtype, copy)  # numpy.ma, too, returns the data including masked elements
 
     def item(self, *args: Any) -> Any:
-        """Return an element as a Python number, None if it is masked."""
+        """Return an element as a Python number, None if masked."""
         value = np.ma.asarray(self.fetch())
         return value.item(*args)
 
@@ -339,7 +339,7 @@ class MaskedTensor(MaskedMethods):
         return f"MaskedTensor({known}, op={self._data.data.op.label!r})".replace("nan", "?")
 
     def formatted(self, write: Callable[[Any], str]) -> str:
-        """Format the value as NumPy prints it; of a large array only the corners are fetched."""
+        """Format the value as NumPy does; of a large array only the corners are fetched."""
         options = np.get_printoptions()
         edge = options["edgeitems"]
         if self.size <= options["threshold"] or max(self.shape) <= 2 * edge:
@@ -400,7 +400,7 @@ class MaskedTensor(MaskedMethods):
         return MaskedTensor(data, mask, None if lost else self._fill_value, self._hardmask)
 
     def _take(self, other: Any) -> MaskedTensor:
-        """Replace data and mask by those of `other`, of the same shape, cast to this dtype, as `x += 1` does."""
+        """Replace data and mask by `other`'s, of the same shape, cast to this dtype, as `x += 1` does."""
         data, mask = data_of(other), mask_of(other)
         self._data._assign(data)
         if mask is not None and self._mask is None:
@@ -535,7 +535,7 @@ def mask_of(value: Any) -> Tensor | None:
 
 
 def whole_mask(value: Any) -> Tensor:
-    """Return the mask of an array; all false if it has none."""
+    """Return the mask of an array; all false without a mask."""
     mask = mask_of(value)
     return mask if mask is not None else _none_masked(as_tensor(data_of(value)))
 

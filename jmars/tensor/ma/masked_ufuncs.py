@@ -4,8 +4,9 @@ The two differ as in NumPy: `np.ma.add(x, 1.0)` treats a Python number as float6
 masked elements, `np.add(x, 1.0)` does neither. Where a function is undefined (`log` of 0, `x / 0`) the result is
 masked.
 
-Many of NumPy's functions respect masks (`np.sum`, `np.sqrt`). Others silently ignore them (`np.median`,
-`np.concatenate`); jmars refuses these. Once this package is imported, every call of the table goes through `dispatch`.
+Many of NumPy's functions respect masks (`np.sum`, `np.sqrt`). Other functions silently ignore masks (`np.median`,
+`np.concatenate`); jmars refuses such calls. Once this package is imported, every call of the table goes through
+`dispatch`.
 Source: NumPy 2.4 `numpy/ma/core.py` (unary, binary and domained operations).
 """
 
@@ -111,7 +112,7 @@ _COUNTING = set("all any choose clip compress cumprod cumsum dot mean prod round
 
 
 def _undefined(name: str, inputs: tuple[Any, ...], result: Any) -> Tensor | None:
-    """Mask where a function is undefined or its result not finite; None for functions that are defined everywhere."""
+    """Mask where a function is undefined or the result not finite; None for functions that are defined everywhere."""
     if name not in _DOMAINS:
         return None
     wrong: Tensor = ~ufunc("isfinite")(result) | _DOMAINS[name][0](*inputs)
@@ -289,7 +290,7 @@ def dispatch(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _written(x: Any, index: Any, value: Any) -> Any:
-    """The value that `x[index] = value` writes into a plain array: of a masked element what NumPy writes, or its error.
+    """The value that `x[index] = value` writes into a plain array: of a masked element NumPy's text, or NumPy's error.
 
     NumPy raises for integers, writes NaN to floats with a warning, and a text of zero to text.
     """

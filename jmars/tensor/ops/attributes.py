@@ -115,7 +115,7 @@ def array_repr(arr: Any, *args: Any, **kwargs: Any) -> str:
 
 @offers("shares_memory")
 def shares_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
-    """`np.shares_memory`: whether a write to a tensor can be seen in the other tensor; False for a tensor and an array."""
+    """`np.shares_memory`: whether a write to a tensor is seen in the other tensor; False for a tensor and an array."""
     np.shares_memory(np.zeros(0), np.zeros(0), max_work)  # raises NumPy's errors
     return _overlap(np.shares_memory, a, b)
 

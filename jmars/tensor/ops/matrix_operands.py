@@ -508,7 +508,7 @@ def _factor_lower(out: Array, left: Array) -> None:
 
 
 def _subtract(out: Array, inputs: Sequence[Array], params: tuple[bool], arg: Any) -> None:
-    """`left - row @ column^H`, or `left - row^H @ column` of an upper factor; on the diagonal both are the same chunk."""
+    """`left - row @ column^H`, or `left - row^H @ column` of an upper factor; on the diagonal both are a chunk."""
     left, row = inputs[0], inputs[1]
     column = inputs[-1]
     if params[0]:

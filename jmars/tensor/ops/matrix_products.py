@@ -220,7 +220,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
 def _sum_over_axes(
     name: str, x: Tensor, first: list[int], y: Tensor, second: list[int], dtype: np.dtype[Any]
 ) -> Tensor:
-    """Sums products along axes `first` of `x` and `second` of `y`; the other axes of `x` come before the axes of `y`."""
+    """Sums products along axes `first` of `x` and `second` of `y`; other axes of `x` come before the axes of `y`."""
     for i, k in zip(first, second):
         _check_dot(name, x, i, y, k)
     left = tuple(range(x.ndim))

@@ -270,7 +270,7 @@ def cast_and_broadcast(x: Tensor, dtype: np.dtype[Any], shape: tuple[int, ...], 
 
 
 def astype_unsafe(x: Tensor, dtype: Any) -> Tensor:
-    """Casts as NumPy's reductions do, without a warning of lost imaginary parts; returns `x` itself for the same dtype."""
+    """Casts as NumPy's reductions do, without a warning of lost imaginary parts; `x` itself for the same dtype."""
     if x.dtype == dtype:
         return x
     formula = Formula("astype")
