@@ -304,7 +304,7 @@ def atomic_labels(graph: PlanGraph, label: ArrayLike) -> NDArray[np.int64]:
 
 
 def atomic_parts(graph: PlanGraph, parts: Sequence[Part]) -> list[Part]:
-    """Splits parts so that each part can run as a single process."""
+    """Splits parts so that a part can run as a single process."""
     label = atomic_labels(graph, as_labels(parts, graph.n))
     worker = {v: part.worker for part in parts for v in part.operands}
     rate = {v: part.seconds / cost for part in parts for v in part.operands if (cost := _cost(graph, part))}

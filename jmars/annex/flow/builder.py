@@ -538,7 +538,7 @@ def _compile(tree: Tree, leaves: dict[Tree, int]) -> Callable[[tuple[Any, ...]],
 
 
 def _text(tree: Tree) -> str:
-    """Text of a tree, fully parenthesised: the name of its data."""
+    """Text of a tree, fully parenthesised: the name of the data."""
     if tree[0] in ("name", "const"):
         return str(tree[1]) if tree[0] == "name" else repr(tree[2])
     if tree[0] == "?":

@@ -75,7 +75,7 @@ class Doubles(Operand):
         return around(kept)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds an operand per chunk, with the stream and its first index as the argument."""
+        """Adds an operand per chunk, with the stream and the first index as argument."""
         begin, whole = self.place or PlaceOf((), output.shape)
         return _add_draws(builder, output, self.label, open_doubles, (self.scale, whole), self.stream, begin=begin)
 
@@ -139,7 +139,7 @@ class Draws(Operand):
         return along(kept, range(len(kept) - self.vector, len(kept)), output)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Adds an operand per chunk, with the stream and its first index as the argument."""
+        """Adds an operand per chunk, with the stream and the first index as argument."""
         begin, whole = self.place or PlaceOf((), output.shape)
         cells = Cells.of(whole, self.vector)
         params = (self.method, self.arguments, cells, self.vector)
@@ -227,5 +227,5 @@ def open_draws(params: tuple[Any, ...], arg: tuple[Stream, tuple[int, ...]], out
 
 
 def box_index(box: Box, begin: Sequence[int]) -> tuple[slice, ...]:
-    """Converts a box to an index into an array whose first index is `begin`."""
+    """Converts a box to an index into an array with the first index `begin`."""
     return tuple(slice(lo - a, hi - a) for (lo, hi), a in zip(box, begin))
