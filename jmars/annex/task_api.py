@@ -113,7 +113,7 @@ class TaskAPI:
         assert cluster is not None
         self._cluster = cluster
         self.session_id = session_id or cluster.id
-        self._tasks: dict[str, tuple[Job, list[Tileable]]] = {}  # what was submitted here
+        self._tasks: dict[str, tuple[Job, list[Tileable]]] = {}  # the graphs submitted here
 
     def submit_tileable_graph(
         self,
@@ -227,7 +227,7 @@ def _plain(value: Any) -> Any:
     return [_plain(one) for one in value] if isinstance(value, tuple | list) else value
 
 
-WAIT = 30.0  # seconds of one request that waits
+WAIT = 30.0  # seconds of a request that waits
 
 
 class WebResult:

@@ -521,7 +521,7 @@ def _parsed(text: str, what: str) -> Any:
 
     Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, mapping)
     try:
-        return yaml.load(text, Loader)  # a SafeLoader: it makes plain data
+        return yaml.load(text, Loader)  # a SafeLoader makes plain data
     except yaml.YAMLError as error:
         raise GraphError(f"{what} is not YAML: {error}") from error
 

@@ -40,7 +40,7 @@ class GpuWorkers:
         self.living = [worker for worker in workers if worker.has_gpu]
         self.lost: dict[int, str] = {}
         self.refused: dict[int, dict[int, str]] = {}
-        self._kept: dict[int, frozenset[int]] = {}  # job number: operands whose chunks outlive the job
+        self._kept: dict[int, frozenset[int]] = {}  # job number: operands with chunks that outlive the job
 
     def give_up(self, worker: Worker, why: str) -> None:
         """A worker gets no operands any more."""

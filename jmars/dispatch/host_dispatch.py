@@ -183,7 +183,7 @@ class Placement:
 log = logging.getLogger("jmars.worker")
 
 GRACE_SECONDS = 0.5  # for a running operand to obey the stop of its job
-STARTING = "starting"  # state of a worker whose process cannot be started now
+STARTING = "starting"  # state of a worker without a process that could start now
 
 
 class HostDispatch:

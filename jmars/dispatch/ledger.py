@@ -54,7 +54,7 @@ class _Opened:
     def __init__(self, others: int, chunks: Chunks, disk: tuple[int, float], executors: int) -> None:
         self.executors = executors
         self.time = time.perf_counter()
-        self.others, self.disk = others, disk  # others: bytes of other chunks
+        self.others, self.disk = others, disk  # the rest: bytes of other chunks
         self.spilled, self.fetched = chunks.spilled, chunks.fetched
 
 

@@ -103,7 +103,7 @@ class ReportHandler:
         if batch.duplicate is not None:
             if count or stop[0] != INTERRUPTED:
                 self._speculation.won(batch)
-            else:  # stopped like its duplicate, which is reported
+            else:  # stopped like its duplicate, reported there
                 worker.batches.popleft()
                 self._speculation.drop(batch)
                 self._recycling.batch_ended(worker, batch)

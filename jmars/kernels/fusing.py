@@ -391,7 +391,7 @@ def _reading(step: Step, values: tuple[int, ...]) -> Step:
 class Sharing(NamedTuple):
     """Values, by number, in the memory of others."""
 
-    views: dict[int, int]  # slice: value that it views
+    views: dict[int, int]  # slice: the viewed value
     inside: dict[int, int]  # value computed in a part of a later value: that value
     joined: dict[int, tuple[int, ...]]  # value: values that hold its elements, side by side
 

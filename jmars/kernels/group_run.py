@@ -325,7 +325,7 @@ class GroupValues:
         self._outputs, self._shapes = outputs, shapes
         self._inputs = [None if chunk is None else _read_only(np.require(chunk, requirements="C")) for chunk in inputs]
         self._copies: list[Array | None] = [None] * len(inputs)  # aligned copies, for steps that need alignment
-        self._ending: dict[int, list[int]] = {}  # step: inputs whose copies are last read by it
+        self._ending: dict[int, list[int]] = {}  # step: inputs whose copies are last read there
         self._chunks: list[Array | None] = [None] * len(steps)
         last = list(range(len(steps)))  # step after which each chunk can be dropped
         for number, step in enumerate(steps):

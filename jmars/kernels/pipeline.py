@@ -90,7 +90,7 @@ def pipeline(
     single = len(heads) + (middle is not None) + (tail is not None) == 1
     alone = one_pass and single and (middle is None or middle.expression.ops <= 1)
     wide = 0
-    if tail is not None:  # merging a wide state costs a pass over it
+    if tail is not None:  # merging a wide state costs a pass over the state
         wide = min(16 * math.prod(tail.kept(whole or chunk.shape)), 1 << 18)
     block_size = LONE_BLOCK if alone else max(BLOCK_SIZE, wide)
     if one_pass and tail is not None and middle is None:

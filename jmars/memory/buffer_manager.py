@@ -34,7 +34,7 @@ log = logging.getLogger("jmars.memory")
 OUTPUT, GATHERED = -1, -2  # instead of a chunk, for the slots of the output and of gathered pieces
 
 Received = Callable[[Any, Any], None]  # the mover's link, and its message
-Ended = Callable[[Any, str], None]  # the mover's link, and how it ended
+Ended = Callable[[Any, str], None]  # the mover's link, and the reason of its end
 
 
 class BufferManager:
@@ -182,7 +182,7 @@ class BufferManager:
             else:
                 request.loading.add(what)
                 self.reads.start(what, slot, size, request.urgency)
-        if request.scratch and not request.promised:  # behind the slots, since it may be in pieces
+        if request.scratch and not request.promised:  # behind the slots, since the memory may be in pieces
             pieces = None if lacking else self.arena.reserve(request.scratch)
             request.promised = pieces or []
             lacking += 0 if pieces else request.scratch
@@ -205,7 +205,7 @@ class BufferManager:
     def _make_room(self, request: AllocationRequest, lacking: int) -> bool:
         """Start spilling for the head of the queue; returns whether to try again at once."""
         if self.spills or self.reads.withdrawn:
-            return False  # these spills come first, and slots of stopped reads are free soon
+            return False  # the spills come first, and slots of stopped reads are free soon
         in_use = self._in_use().union(request.chunks, *(other.chunks for other in self.loading))
         tries = self.disk.may_try
         victims = self.chunks.victims(lacking, in_use, request.rank) if tries else []

@@ -72,7 +72,7 @@ class _Head:
     """The operand for which chunks leave a GPU."""
 
     request: DeviceRequest
-    waits: int = 0  # chunks on their way down for it
+    waits: int = 0  # chunks on their way down for the request
 
 
 @dataclass(eq=False)
@@ -141,7 +141,7 @@ class DeviceMemory:
         """Give up operands that were not sent; returns them."""
         head = gpu.head
         if head is not None and head.request.key not in keys and gpu in self._gpus.values():
-            head = None  # it goes on waiting
+            head = None  # the request goes on waiting
         if head is not None:
             gpu.head = None  # first: chunks that leave for it may end within the lines below
         staged = [item for item in self._staged if (item[0].number, item[1]) in keys]

@@ -279,7 +279,7 @@ def _copies(job: str) -> str:
 
 STEP = 2**20  # bytes of the smallest change
 PIECE = 2**24  # bytes of the largest request
-GAP_SECONDS = 5.0  # between a refused request and the next one
+GAP_SECONDS = 5.0  # between a refused request and the next request
 
 
 class GraphRoom:

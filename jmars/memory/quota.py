@@ -130,7 +130,7 @@ class RetainedMemory:
         self._quota, self._slack, self._capacity, self._workers = quota, slack, capacity, workers
         self._nbytes: dict[int, int] = {}  # by worker
         self._first: dict[int, int] = {}  # by worker: bytes after the first functions of its process
-        self._recycled: dict[int, int] = {}  # by worker: how often it was recycled
+        self._recycled: dict[int, int] = {}  # by worker: number of recyclings
 
     @property
     def excess(self) -> int:

@@ -28,7 +28,7 @@ from jmars.plan.choice import Choice
 from jmars.plan.costs import Profile, gpu_key, prior, program_seconds, signature
 from jmars.plan.plan_graph import ANY, CPU, GPU, PlanGraph, Workers
 
-_NEVER = 1e7  # seconds of a group on a device where it cannot run
+_NEVER = 1e7  # seconds of a group on a device where the group cannot run
 _GAIN = 1.2  # least speed-up of a run with GPUs, whose seconds may be estimates
 _MAX_CUT_GROUPS = 2000  # groups; the cut takes too long for larger graphs
 

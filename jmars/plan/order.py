@@ -218,7 +218,7 @@ def _liu_key(graph: PlanGraph) -> NDArray[np.int64]:
     for v in order.tolist():
         held = highest = 0
         if len(inputs[v]) > 1:
-            # a shared input has no peak beyond its own bytes, so it comes last
+            # a shared input has no peak beyond its own bytes, so comes last
             for gain, p in sorted([(size[p] - (size[p] if shared[p] else peak[p]), p) for p in inputs[v]]):
                 highest = max(highest, held + size[p] - gain)
                 held += size[p]

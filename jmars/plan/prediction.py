@@ -129,7 +129,7 @@ def predict_from_simulation(
         if max(found) <= workers.memory[0]:  # else operands wait for memory
             alone, held = found
     low, high = sorted((alone, held))
-    late = (spilled - result.spilled) / float(workers.disk[0])  # write and read, half of it during other work
+    late = (spilled - result.spilled) / float(workers.disk[0])  # write and read, half during other work
     touched = min(fresh, high) * profile.touch / executors
     return Prediction(result.makespan + late + touched, (low, high), spilled, lower_bound(graph, workers))
 

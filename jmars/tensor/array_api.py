@@ -41,7 +41,7 @@ _OURS = """
 """.split()  # noqa: SIM905
 
 
-# Functions whose signature or result in the standard differs from NumPy's
+# Functions with a signature or result in the standard that differs from NumPy's
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:

@@ -65,7 +65,7 @@ def _here() -> str:
             boot = file.read()
         return xxhash.xxh3_64_hexdigest(boot + str(os.stat("/proc/self/ns/pid").st_ino).encode())[:8]
     except OSError:
-        return "elsewhere"  # the writer's process number means nothing here
+        return "elsewhere"  # the writer's process number has no meaning here
 
 
 def _remove_left(path: str) -> None:
@@ -78,7 +78,7 @@ def _remove_left(path: str) -> None:
         return
     for one, pid in found:
         if not os.path.exists(f"/proc/{pid}"):
-            with suppress(FileNotFoundError):  # another writer was faster
+            with suppress(FileNotFoundError):  # a second writer was faster
                 os.unlink(os.path.join(folder, one))
 
 

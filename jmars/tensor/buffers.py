@@ -222,7 +222,7 @@ class Buffer:
     @strides.setter
     def strides(self, value: tuple[int, ...] | None) -> None:
         if self._memory is not None:
-            self.restore(self.node)  # the memory may lie in another order
+            self.restore(self.node)  # the memory may lie in a different order
         self._strides = value
 
     @property
@@ -323,7 +323,7 @@ class Buffer:
         if Buffer.journal is not None:
             Buffer.journal.append((self, self.node))
         if self.known_writes is not None and not self.known_writes.is_pending:
-            self.known_writes = None  # another write
+            self.known_writes = None  # a second write
         self._node, self._memory, self.is_held = node, None, False
         self._note_write()
         if self.reader is not None:
@@ -415,7 +415,7 @@ class View:
     def _follow(self, made_by: Callable[[Tensor], Tensor]) -> None:
         """Take the steps of a view by a function."""
         handles = [SmallValues.tensor.at(place) for place in (self.buffer, self.parent)]
-        for one in handles:  # with two handles of the buffer, the parent is not set apart from it
+        for one in handles:  # with two handles of the buffer, the parent is not set apart
             self.buffer.share(one)
         SmallValues.count(1)
         try:
@@ -842,7 +842,7 @@ def taken_strides(place: Place, index: Any, shape: tuple[int, ...], itemsize: in
         if isinstance(entry, slice) or entry is None or entry is Ellipsis:
             entries.append(slice(None) if isinstance(entry, slice) else entry)
         elif isinstance(entry, bool) or getattr(entry, "dtype", None) == np.dtype(bool):
-            entries += [np.zeros(2, np.int8)] * np.ndim(entry) or [True]  # as its positions; without axes it takes none
+            entries += [np.zeros(2, np.int8)] * np.ndim(entry) or [True]  # as the array's positions; none without axes
         else:
             entries.append(np.zeros([min(n, 2) for n in np.shape(entry)], np.int8))
     return strides_in_order(small_layout(layout)[tuple(entries)], shape, itemsize)
@@ -892,7 +892,7 @@ class MemoryAttributes:
     @property
     def flags(self: Any) -> MemoryFlags:
         """Order in memory, as NumPy would have the elements, and whether the tensor may be written."""
-        _ = self.data  # sets a view apart whose array is gone
+        _ = self.data  # sets a view without its array apart
         return MemoryFlags(self._place)
 
     def setflags(self: Any, write: bool | None = None, align: bool | None = None, uic: bool | None = None) -> None:

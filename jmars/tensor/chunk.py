@@ -188,7 +188,7 @@ class ChunkGraphBuilder:
         self._flush()
         program = np.concatenate([np.empty(0, np.int32), *self._program])
         degree = np.concatenate([np.empty(0, np.int64), *self._degree])
-        # one more row, so that -1, a stored chunk, reads zeros
+        # a further row, so that -1, a stored chunk, reads zeros
         nbytes = np.array([p.output.nbytes for p in self.programs] + [0], np.int64)[program]
         work = np.array([p.work for p in self.programs] + [0], np.int64)[program]
         for ids, sizes in self._stored_bytes:
@@ -271,7 +271,7 @@ def shape_classes(splits: Splits) -> tuple[list[tuple[int, ...]], Ints]:
     return [tuple(shape) for shape in itertools.product(*lengths)], np.asarray(which, np.int64)
 
 
-Candidate = tuple[int, ...]  # numbers of the outputs that it computes
+Candidate = tuple[int, ...]  # numbers of the computed outputs
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -51,7 +51,7 @@ SAME_STAGE = {*UFUNCS} | set(  # functions that need no length
 )
 _LONG = 100  # entries of a list
 _LARGE = 2**20  # bytes of an array
-_LENGTHS = (1009, 1013, 0, 1, 2, 3)  # of stand-ins: the first two must work, at the others a function may fail
+_LENGTHS = (1009, 1013, 0, 1, 2, 3)  # of stand-ins: the first two must work, at further ones a function may fail
 
 
 def call_or_defer(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -60,7 +60,7 @@ def call_or_defer(name: str, function: Callable[..., Any], args: tuple[Any, ...]
     unknown = [one for one in tensors if one.data.has_unknown_lengths and not one.data.resolve_lengths()]
     if name != "map_blocks":  # map_blocks calls its function for empty blocks, too
         _leave_out_empty(tensors)
-    if not unknown or values_forbidden.get() or name in ("cond", "while_loop"):  # these two accept unknown lengths
+    if not unknown or values_forbidden.get() or name in ("cond", "while_loop"):  # both accept unknown lengths
         return function(*args, **kwargs)
     if name in SAME_STAGE and not any(is_open(one.data.chunks) for one in unknown):
         with _forbid_values():

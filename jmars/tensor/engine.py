@@ -123,7 +123,7 @@ def set_engine(engine: Engine | None) -> None:
 def current_engine() -> Engine | None:
     """Return the engine, that of `jmars.client` if no other is set; None if there is none."""
     if _engine is None and upper_floors.client:
-        upper_floors.client[0]()  # a thread waits here while another one imports
+        upper_floors.client[0]()  # a thread waits here while a second thread imports
     return _engine
 
 

@@ -46,10 +46,10 @@ from jmars.units import format_bytes
 if TYPE_CHECKING:
     from jmars.tensor.tensor import Tensor
 
-COPIED = 16 * 2**20  # bytes up to which an array is copied
+COPIED = 16 * 2**20  # bytes of the largest array that is copied
 PARTS = 4 * COPIED  # bytes of the parts of a large array that are copied
 PENDING = -1  # checksum of an array that is not taken yet
-_SHARED = 2**16  # bytes from which equal arrays share a copy
+_SHARED = 2**16  # bytes of the smallest arrays that share a copy
 _CHECKSUM_BYTES = 4 * 2**20  # bytes per step of the checksum
 _copies: WeakValueDictionary[tuple[Any, ...], np.ndarray[Any, Any]] = WeakValueDictionary()  # by content
 

@@ -31,10 +31,10 @@ T = TypeVar("T")
 
 _SAME: Any = object()  # default of `view`, where None is a dtype
 _numpy = threading.local()  # `asks`: weak reference to the tensor that NumPy is about to convert
-_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # each version includes those before
+_VERSIONS = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")  # each version includes the earlier versions
 
 
-# methods that are functions of the table, and what they do
+# methods that are functions of the table, and their effects
 _OF_TABLE = """\
 round: Round the elements to `decimals` places.
 sum: Sum along axes.
@@ -85,7 +85,7 @@ class TensorMethods(MadeMethods, Aliases, MemoryAttributes, Planned):
     """NumPy's array methods, lazily. Base class of `Tensor`."""
 
     __slots__ = ()
-    _namespace: ClassVar[Any]  # the module array_api, which sets this
+    _namespace: ClassVar[Any]  # the module array_api, set there
 
     # Attributes
 

@@ -40,7 +40,7 @@ PASSED_ON = frozenset(
 _OWN_MODULES = frozenset({"typing", "exceptions", "dtypes", "version"})  # as they are
 # Modules whose functions take values; their classes and constants are NumPy's own.
 _OF_VALUES = ("testing.", "rec.", "lib.", "polynomial.", "ctypeslib.")
-_ABSENT = frozenset({"lib.stride_tricks.as_strided"})  # writes to what it returns must reach the array
+_ABSENT = frozenset({"lib.stride_tricks.as_strided"})  # writes to the result must reach the array
 
 
 class NumPyModule(ModuleType):

@@ -332,7 +332,7 @@ class TensorData:
         self.chunks = chunks
         self.has_unknown_lengths = Unknown in map(type, shape)
         self.computed = False  # whether a run computed all chunks, kept or not: client/auto_persist.py
-        self.lineage_copy: TensorData | None = None  # what computed nodes refer to in its place: structure.py
+        self.lineage_copy: TensorData | None = None  # computed nodes refer to the copy: structure.py
         self.is_lineage_copy = False
         self.key = f"t-{next(_numbers)}-{_prefix}"
 
@@ -393,7 +393,7 @@ class Operand:
     binds: ClassVar[str] = ""  # name of the field that no plan depends on: tensor/structure.py
     reads_all: ClassVar[bool] = False  # whether computing all of the output always computes all of the inputs
     alone: ClassVar[bool] = False  # whether its operands on chunks are fused with no others, as those of `Call.alone`
-    dynamic: ClassVar[bool] = False  # whether other operands must run before it can be tiled: tensor/tensor_graph.py
+    dynamic: ClassVar[bool] = False  # whether other operands must run before tiling: tensor/tensor_graph.py
     inputs: tuple[TensorData, ...] = ()
     line: SourceLine | None = None
     annotation: Annotation | None = None
@@ -561,7 +561,7 @@ def ufunc_dtypes(
                 ufunc(*(np.empty(0, kind) if isinstance(kind, np.dtype) else kind(1) for kind in kinds), **chosen)
             chosen["casting"] = "unsafe"
         found = tuple(ufunc.resolve_dtypes(kinds + (None,) * ufunc.nout, **chosen))
-    else:  # of numba: compiled for these dtypes by a call without elements
+    else:  # of numba: compiled for the dtypes by a call without elements
         empty = [np.empty(0, kind) if isinstance(kind, np.dtype) else kind(1) for kind in kinds]
         result = ufunc(*empty, **({} if signature is None else {"signature": signature}))
         outs = result if isinstance(result, tuple) else (result,)

@@ -49,7 +49,7 @@ _BASIC = frozenset(
 _NUMBERS = frozenset(
     {bool, int, float, complex} | {one for one in np.sctypeDict.values() if issubclass(one, np.number)}
 )
-_CHANGING = (np.divide, operator.pow)  # operators whose results of integers may have another dtype
+_CHANGING = (np.divide, operator.pow)  # operators with results of integers of a different dtype
 _TYPES = (np.generic, bool, int, float, complex, str, bytes)
 
 

@@ -203,7 +203,7 @@ def _automatic(shape: tuple[int, ...], dtype: np.dtype[Any], most: int, fixed: M
     side = {axis: length for axis, length in enumerate(shape) if axis not in fixed}
     if math.prod(side.values()) > limit:
         room, open_axes = float(limit), sorted(side, key=lambda axis: shape[axis])
-        for taken, axis in enumerate(open_axes):  # short axes stay whole, which leaves longer chunks to long axes
+        for taken, axis in enumerate(open_axes):  # short axes stay whole, so that long axes get longer chunks
             length = max(1, min(shape[axis], int(room ** (1 / (len(open_axes) - taken)) + 1e-9)))
             side[axis] = length
             room = max(1.0, room / length)

@@ -61,8 +61,8 @@ class LinkedGraph:
         outputs compute the outputs that the graph reads (chunk.py).
         """
         found = cls()
-        number: dict[str, int] = {}  # by key: a node and its lineage copy are one value
-        arrays: dict[tuple[int, Splits], int] = {}  # a NumPy array that occurs twice becomes one leaf
+        number: dict[str, int] = {}  # by key: a node and its lineage copy are the same value
+        arrays: dict[tuple[int, Splits], int] = {}  # a NumPy array that occurs twice becomes a single leaf
         stack = list(reversed(data))
         asked = {node.key for node in data}  # keys of results, which are not merged with other leaves
         nodes, operands, inputs = found.nodes, found.operands, found.inputs

@@ -106,7 +106,7 @@ class DuckTensor(Operators[Any]):
     __slots__ = ("__weakref__", "chunks", "data", "sample")
     __array_priority__ = 2000.0
     __hash__ = None  # type: ignore[assignment]
-    _namespace: ClassVar[Any]  # the module functions.py, which sets this
+    _namespace: ClassVar[Any]  # the module functions.py, set there
 
     def __init__(self, data: TensorData, chunks: Splits, sample: Any) -> None:
         self.data, self.chunks, self.sample = data, chunks, sample
@@ -169,7 +169,7 @@ class DuckTensor(Operators[Any]):
         return self
 
     def __getattr__(self, name: str) -> Any:
-        if hasattr(type(self), name):  # a property raised AttributeError: raise it again
+        if hasattr(type(self), name):  # a property raised AttributeError: raise the error again
             return object.__getattribute__(self, name)
         if name.startswith("_") or not hasattr(np.ndarray, name):
             raise AttributeError(f"'DuckTensor' object has no attribute {name!r}", name=name, obj=self)

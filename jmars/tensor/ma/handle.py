@@ -276,7 +276,7 @@ class MaskedTensor(MaskedMethods):
         """Return the value as a `numpy.ma.MaskedArray`; without axes as a scalar, or `numpy.ma.masked`."""
         parts = self.parts()
         if len(parts) > 1:
-            get_engine().execute([part.data for part in parts])  # as one job
+            get_engine().execute([part.data for part in parts])  # as a single job
         return self.decode([part.fetch() for part in parts])
 
     compute, persist = fetch, execute

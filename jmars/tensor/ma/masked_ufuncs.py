@@ -297,7 +297,7 @@ def _written(x: Any, index: Any, value: Any) -> Any:
     if isinstance(value, list) and not any(isinstance(one, MaskedTensor) for one in value):
         return np.array(value, x.dtype)
     if isinstance(value, MaskedTensor) and not value.ndim and is_element(x, index):
-        found = value.fetch()  # the mask decides what is written
+        found = value.fetch()  # the mask decides where to write
         is_array = found is np.ma.masked and value._data._place.is_array  # an array without axes keeps its element
         value = np.ma.array(value._data.fetch(), mask=True) if is_array else found
     if isinstance(value, np.ma.MaskedArray) and not value.ndim and is_element(x, index):

@@ -273,7 +273,7 @@ def _all_windows(x: Tensor, sizes: Sequence[int], axes: Sequence[int]) -> Tensor
 
 
 Shape = tuple[int, ...]
-Neighbours = tuple[int, int | None, int | None]  # lengths along an axis: of a chunk, of the chunks before and after it
+Neighbours = tuple[int, int | None, int | None]  # lengths along an axis: of a chunk, of the chunks before and after
 BOUNDARIES = ("reflect", "periodic", "nearest", "none")
 
 

@@ -196,7 +196,7 @@ def converted(value: Any, dtype: np.dtype[Any], casting: str = "unsafe") -> Writ
     The rule "safe" is the rule of `np.place` and `np.putmask`.
     """
     if casting == "safe" and isinstance(value, Tensor) and not value._place.is_array:
-        value = value.fetch()  # NumPy's scalar, which is cast by other rules than an array
+        value = value.fetch()  # NumPy's scalar, cast by other rules than an array
     tensor = _tensor(value)
     if tensor is not None:
         return _cast(tensor, dtype, casting)
@@ -240,7 +240,7 @@ def _written(array: Array) -> Written:
 
 
 _ARRAYS = ("mean", "out", "weights", "where")  # options that are arrays; a list is no `out`
-_OF_NONE = ("where", "initial", "keepdims", "correction")  # options of which None is a value
+_OF_NONE = ("where", "initial", "keepdims", "correction")  # options with None as a value
 
 
 def is_given(value: Any) -> bool:

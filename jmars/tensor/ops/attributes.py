@@ -128,7 +128,7 @@ def may_share_memory(a: Any, b: Any, /, max_work: Any = None) -> bool:
 
 
 def _overlap(asked: Callable[[Any, Any], bool], a: Any, b: Any) -> bool:
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):  # of text, which is not lazy
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):  # of text, never lazy
         return asked(a, b)
     if not isinstance(a, Tensor) or not isinstance(b, Tensor) or a._place.buffer is not b._place.buffer:
         return False

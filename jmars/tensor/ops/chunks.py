@@ -276,7 +276,7 @@ def overlaps(old: Lengths, new: Lengths) -> list[Overlap]:
     [Overlap(first=0, start=0, lengths=(4,), taken=(3,)), Overlap(first=0, start=3, lengths=(4, 4), taken=(1, 4))]
     """
     found: list[Overlap] = []
-    k = within = 0  # input chunk, and elements of it that are taken already
+    k = within = 0  # input chunk, and its elements that are taken already
     for length in new:
         while k < len(old) - 1 and within == old[k]:
             k, within = k + 1, 0
@@ -413,7 +413,7 @@ def join_pieces(out: Array, inputs: Sequence[Array], params: tuple[Lengths, ...]
         there[...] = piece.reshape(there.shape)
 
 
-SHARE = 4  # the inputs of one chunk may take 1/4 of a worker's part of the memory limit
+SHARE = 4  # the inputs of a chunk may take 1/4 of a worker's part of the memory limit
 
 
 @offers("rechunk")

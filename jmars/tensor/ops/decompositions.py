@@ -212,7 +212,7 @@ def _tiled_qr(out: Array, block: Array, height: int) -> None:
     LAPACK reads all rows for every column of a panel, and takes 3 times as long for 65,536 × 64 doubles.
     """
     (m, n), tiles = block.shape, block.shape[0] // height
-    rest = m - (tiles - 1) * height  # rows of the first tile, which has those left over
+    rest = m - (tiles - 1) * height  # rows of the first tile, which has the remainder
     first, top = np.linalg.qr(block[:rest])
     others, tops = np.linalg.qr(block[rest:].reshape(tiles - 1, height, n))
     turns, out[m:] = np.linalg.qr(np.concatenate([top, tops.reshape(-1, n)]))
@@ -285,7 +285,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
     k = min(m, n)
     real = np.zeros(0, x.dtype).real.dtype
     wide = x.ndim == 2 and len(x.chunks[1]) > 1 and n > m
-    tall = _is_tall(x) and not hermitian  # else by eigenvalues, of one triangle
+    tall = _is_tall(x) and not hermitian  # else by eigenvalues, of a single triangle
     if wide and (not full_matrices or not compute_uv):
         turned = svd(x.T, False, compute_uv)
         return SVDResult(turned.Vh.T, turned.S, turned.U.T) if compute_uv else turned

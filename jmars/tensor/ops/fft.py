@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
-_HALVED = {"rfft": True, "ihfft": True}  # transforms whose result is half as long
+_HALVED = {"rfft": True, "ihfft": True}  # transforms with a result half as long
 _DOUBLED = {"irfft": True, "hfft": True}
 _TRANSFORMS = {name: getattr(np.fft, name) for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")}
 

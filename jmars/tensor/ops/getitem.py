@@ -844,8 +844,8 @@ def select_by_mask_at(x: Tensor, mask: Tensor, axis: int, first: int) -> Tensor:
 
 
 BLOCK = 2**16  # elements of a block
-DENSE = 0.9  # share of selected elements from which `x[mask]` is the faster
-MASK_ELEMENTS = 2**13  # elements of a mask up to which `x[mask]` costs less than one call more
+DENSE = 0.9  # least share of selected elements where `x[mask]` is faster
+MASK_ELEMENTS = 2**13  # largest mask, in elements, where `x[mask]` costs less than a further call
 
 
 def selected_rows(x: Array, mask: Array, out: Array | None = None) -> Array:

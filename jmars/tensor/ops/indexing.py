@@ -352,7 +352,7 @@ class Take(Operand):
             def program(k: int, read: list[int] = read, count: int = count) -> Program:
                 shapes = [(*kinds[k][:axis], n, *kinds[k][axis:]) for n in (*read, count)]
                 types = [ChunkType(shape, source.dtype) for shape in shapes]
-                work = types[-1].nbytes  # NumPy gathers the elements before it assigns them
+                work = types[-1].nbytes  # NumPy gathers all elements before assignment
                 step = Call(gather, (axis,), tuple(range(len(read))), types[-1], True, work)
                 return single(self.name, types[:-1], step)
 

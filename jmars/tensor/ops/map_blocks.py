@@ -254,7 +254,7 @@ def call_user(
         raise TypeError(
             f"{name} gave {array.dtype} and {dtype} was promised; give map_blocks dtype={array.dtype.name!r} or "
             "cast the result"
-            if array.dtype.kind not in "OSUV"  # these have no name to write down
+            if array.dtype.kind not in "OSUV"  # they have no name to write down
             else f"{name} gave {array.dtype} and {dtype} was promised; cast the result"
         )
     if out is None:
@@ -277,7 +277,7 @@ class FunctionPickler(cloudpickle.Pickler):  # type: ignore[misc]  # it carries 
         """A more precise error for an object that captures a tensor, or None."""
         try:
             return closure_error(obj)
-        except Exception:  # a property of a user's class may raise anything
+        except Exception:  # a property of a user's class may raise any error
             return None
 
     def reducer_override(self, obj: Any) -> Any:
@@ -398,7 +398,7 @@ def _learned_dtype(
     call: dict[str, Any] = {"blob": blob, "dtypes": dtypes, "ndim": ndim, "with_block_id": with_block_id}
     name = f"dtype of {label}"
     tried = map_blocks(_pickled_dtype, np.zeros(1), dtype="u1", chunks=_DTYPE_BYTES, name=name, **call)
-    found: np.dtype[Any] = pickle.loads(tried.fetch().tobytes())  # what follows the pickle is not read
+    found: np.dtype[Any] = pickle.loads(tried.fetch().tobytes())  # bytes behind the pickle are not read
     return found
 
 
@@ -469,7 +469,7 @@ def call_with_first(function: Callable[..., Any], first: Sequence[Any], advice: 
         what to give instead.
     """
     try:
-        with np.errstate(all="ignore"):  # the workers call it with these elements, too
+        with np.errstate(all="ignore"):  # the workers call the function with the same elements
             return called_here(function, *first, *args, **kwargs)
     except Exception as error:
         if can_compute():

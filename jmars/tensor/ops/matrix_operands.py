@@ -66,7 +66,7 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 Labels = tuple[int, ...]  # a number per axis
 Order = tuple[int, ...]  # of axes, as for np.transpose
-LARGE_PRODUCT = 2**30  # multiplications from which on the work is divided among all workers: about 40 ms of one core
+LARGE_PRODUCT = 2**30  # least multiplications of work that is divided among all workers: about 40 ms of a core
 MAX_PRODUCTS = 16  # products that an operand sums, at most; more would delay cancellation
 
 
@@ -91,7 +91,7 @@ def contract(
     if dtype == np.dtype("f2"):
         return astype_unsafe(contract(name, operands, labels, result, np.dtype("f4")), dtype)
     if check_dtype(dtype).kind in "SUV":
-        np.matmul(np.zeros((1, 1), dtype), np.zeros((1, 1), dtype))  # raises what NumPy raises
+        np.matmul(np.zeros((1, 1), dtype), np.zeros((1, 1), dtype))  # raises NumPy's errors
     lengths: dict[int, int] = {}
     for x, own in zip(operands, labels):
         for n, label in zip(x.shape, own):
@@ -120,7 +120,7 @@ def contract(
     for x, own in zip(operands, labels):
         x, order = _before_transposing(x)
         x = x if x.dtype == dtype else astype(x, dtype)
-        there = dict(zip(order, own))  # label of each axis as it is read
+        there = dict(zip(order, own))  # labels of the axes in the order of reading
         read.append(tuple(there[i] for i in range(len(own))))
         orders.append(order)
         cut = tuple(cuts[label] if n == lengths[label] else (1,) for n, label in zip(x.shape, read[-1]))
@@ -347,7 +347,7 @@ def takes_core_axes(function: Callable[..., Any]) -> Callable[..., Any]:
     def called(*inputs: Any, axes: Any = None, axis: Any = np._NoValue, keepdims: Any = False, **kwargs: Any) -> Any:
         axis = None if axis is np._NoValue else operator.index(axis)
         if axes is None and axis is None and not keepdims:
-            return function(*inputs, **kwargs)  # which lays out its result
+            return function(*inputs, **kwargs)  # lays out the result
         outs = (*inputs[theirs.nin :], kwargs.pop("out", None))
         partial = functools.partial(function, **kwargs)
         return along_core_axes(theirs, partial, inputs[: theirs.nin], outs[:1], axes, axis, keepdims)

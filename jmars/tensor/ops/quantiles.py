@@ -142,7 +142,7 @@ def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool =
 
 
 def _quantiles(name: str, a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, weights: Any) -> Any:
-    q = q.fetch() if isinstance(q, Tensor) else q  # a few numbers, which NumPy checks
+    q = q.fetch() if isinstance(q, Tensor) else q  # a few numbers, checked by NumPy
     q = q if isinstance(q, int | float) else np.asarray(q)
     if weights is not None:
         keepdims = bool(keepdims) and keepdims is not np._NoValue
@@ -207,7 +207,7 @@ class QuantileRequest(Struct, frozen=True):
     """The requested quantiles and how NumPy computes them."""
 
     fractions: tuple[float, ...]  # from 0 to 1
-    kind: np.dtype[Any]  # dtype in which positions are computed
+    kind: np.dtype[Any]  # dtype of computed positions
     weak: bool  # whether the user gave a Python number, which widens no dtype
     median: bool  # mean of the two middle elements, as `np.median`
     skips_nan: bool

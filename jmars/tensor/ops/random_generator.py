@@ -227,7 +227,7 @@ class Generator:
             value = self._drawer.multivariate_normal(mean, cov, batch, check_valid, tol, **more)
             return as_tensor(value, chunk_size=chunk_size, chunks=chunks)
         probe: Any = np.random.default_rng(0)
-        probe.multivariate_normal(mean, cov, 1, check_valid, tol, method=method)  # raises what NumPy raises
+        probe.multivariate_normal(mean, cov, 1, check_valid, tol, method=method)  # raises NumPy's errors
         normal = self.standard_normal((*batch, mean.size), chunk_size=chunk_size, chunks=chunks)
         result: Tensor = mean + normal @ _covariance_root(cov, method).T
         return result
@@ -329,7 +329,7 @@ class Generator:
         batch = () if size is None else shape_of(size)
         kind = _F8 if dtype is None else check_dtype(dtype)
         few = batch if any(isinstance(one, tuple) for one in arguments) and not vector and method != "choice" else (1,)
-        probe = sample(_probe, method, arguments, few, kind)  # raises what NumPy raises
+        probe = sample(_probe, method, arguments, few, kind)  # raises NumPy's errors
         shape = (*batch, *probe.shape[probe.ndim - vector :])
         splits = decide_splits(shape, check_dtype(probe.dtype), chunk_size, chunks)
         with _lock:

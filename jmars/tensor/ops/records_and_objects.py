@@ -90,7 +90,7 @@ class PythonObjects(Composite, np.lib.mixins.NDArrayOperatorsMixin):
 
     def __init__(self, ufunc: PythonUfunc, part: int, inputs: Sequence[Any]) -> None:
         self._ufunc, self._part = ufunc, part
-        self._found: Any = None  # NumPy's array, once it is made
+        self._found: Any = None  # NumPy's array, once made
         self._inputs = [Tensor(one.data) if isinstance(one, Tensor) else _taken(one) for one in inputs]
 
     @property
@@ -333,7 +333,7 @@ def compare_structured(name: str, a: Any, b: Any) -> Tensor:
         As NumPy raises it, for structured dtypes with different fields.
     """
     x, y = as_tensor(a), as_tensor(b)
-    _compare_blocks(np.zeros(1, x.dtype), np.zeros(1, y.dtype), name)  # raises what NumPy raises
+    _compare_blocks(np.zeros(1, x.dtype), np.zeros(1, y.dtype), name)  # raises NumPy's errors
     shape = np.broadcast_shapes(x.shape, y.shape)
     x, y = (one if one.shape == shape else broadcast_to(one, shape) for one in (x, y))
     y = Tensor(rechunked(y.data, x.chunks))

@@ -775,7 +775,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append:
         raise ValueError(f"order must be non-negative but got {n!r}")
     x = as_tensor(a)
     if n == 0:
-        return x if isinstance(a, np.ndarray) else a  # as it is, in NumPy too
+        return x if isinstance(a, np.ndarray) else a  # unchanged, in NumPy too
     if not x.ndim:
         raise ValueError("diff requires input that is at least one dimensional")
     axis = normal_axis(axis, x.ndim)

@@ -468,7 +468,7 @@ def _ramp(edge: Tensor, axis: int, side: int, n: int, end: Any) -> Tensor:
     steps = arange(n).reshape(tuple(n if i == axis else 1 for i in range(edge.ndim)))
     if side:
         steps = slice_axis(steps, axis, slice(None, None, -1))
-    np.linspace(end, np.zeros(1, edge.dtype), 2, endpoint=False, dtype=edge.dtype)  # raises what NumPy raises
+    np.linspace(end, np.zeros(1, edge.dtype), 2, endpoint=False, dtype=edge.dtype)  # raises NumPy's errors
     start = np.float64(end) if np.isrealobj(end) else end
     wide = edge if edge.dtype.kind in "fc" else astype(edge, np.float64)
     value = steps * ((wide - start) / n) + start

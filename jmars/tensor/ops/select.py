@@ -102,7 +102,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     which, *arrays = broadcast_arrays(as_tensor(a), *arrays)
     inputs = [which, *(Tensor(rechunked(x.data, which.chunks)) for x in arrays)]
     made = blockwise("choose", _choose, inputs, which.chunks, dtype, (mode,), scratch=_of_choice)
-    if not isinstance(choices, tuple | list):  # rows of one array, whose byte order stays
+    if not isinstance(choices, tuple | list):  # rows of an array; its byte order stays
         made = astype(made, as_tensor(choices).dtype, copy=False)
     return write_out(made, "choose", out)
 

@@ -883,7 +883,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
         shifts[int(i)] += int(n)
     by = tuple(shifts.get(i, 0) % n if n else 0 for i, n in enumerate(x.shape))
     source = x.data
-    if isinstance(source.op, Roll) and not source.computed:  # rolled along one axis after the other
+    if isinstance(source.op, Roll) and not source.computed:  # rolled along the axes in turn
         by = tuple((m + n) % length for m, n, length in zip(by, source.op.by, x.shape))
         (source,) = source.op.inputs
     if not any(by):

@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
-LONG = 2**24  # bytes from which on an array is sorted chunk by chunk by all workers
+LONG = 2**24  # least bytes of an array that is sorted chunk by chunk by all workers
 
 
 def map_lines(name: str, function: Callable[..., Any], a: Any, axis: int | None, **kwargs: Any) -> Tensor:

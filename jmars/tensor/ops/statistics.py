@@ -418,7 +418,9 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Tensor:
         raise ValueError("'minlength' must not be negative")
     if not data.size:
         return zeros(minlength, np.intp)
-    if weights is None and data.dtype.kind in "bu" and data.dtype.itemsize <= 2:  # counts of all values, in one pass
+    if (
+        weights is None and data.dtype.kind in "bu" and data.dtype.itemsize <= 2
+    ):  # counts of all values, in a single pass
         cells = 2 ** (8 * data.dtype.itemsize)
         counts = _sum_counts("bincount", _bincount, [native(data)], cells, np.intp, (cells,)).fetch()
         length = max(int(np.flatnonzero(counts)[-1]) + 1, minlength)
@@ -686,7 +688,7 @@ def number_of_bins(x: Tensor, rule: str, range_: Any) -> int:
     if not (math.isfinite(low) and math.isfinite(high)):
         raise ValueError(f"autodetected range of [{low}, {high}] is not finite")
     first, last = (low, high) if range_ is None else range_
-    if first == last:  # NumPy widens an empty range by one half on each side
+    if first == last:  # NumPy widens an empty range by 0.5 on each side
         first, last = first - 0.5, last + 0.5
     if rule == "stone":
         width = _stone_width(x, n, high - low, (first, last))

@@ -201,7 +201,9 @@ def _write_rounded(result: Tensor, out: Any) -> Any:
             raise TypeError("output must be an array")
         if out.size != result.size:
             raise ValueError("invalid output shape")
-        result = without_leading_ones(result, out.ndim) if result.dtype.kind in "iu" else result  # NumPy copies these
+        result = (
+            without_leading_ones(result, out.ndim) if result.dtype.kind in "iu" else result
+        )  # NumPy copies such arrays
     return assign_out(result, out, "round")
 
 
