@@ -3,7 +3,7 @@
 An implicit compute computes all lineage of a value and keeps only the value. In `while change > 1e-6:` the tensor of
 each turn depends on all turns before, so each test would compute the whole history once more. So when an implicit
 compute repeats work of an earlier implicit compute, the nearest ancestors that a Python name still refers to are kept
-too, if they are small and computed as a whole anyway (`reads_all`); and behind an ancestor that is new in this turn,
+too, if they are small and computed as a whole anyway; and behind an ancestor that is new in this turn,
 the nearest ancestors that were computed before, such as random numbers that each turn reads, and the ancestors made of
 a value that was computed before and has no name now: a loop that carries several arrays (`v += a(x); x += v`).
 
@@ -14,6 +14,7 @@ Source: docs/decisions/0036-lineage-without-values.md.
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 import threading
@@ -22,14 +23,19 @@ from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 from jmars.model.collector import free_in_child
+from jmars.optimize.parts import WORTH, is_plain
 from jmars.tensor.from_array import FromArray
-from jmars.tensor.operand import Operand, TensorData
+from jmars.tensor.operand import TensorData
 from jmars.tensor.ops.chunks import Rechunk
 from jmars.tensor.ops.formula import ElementwiseOperand
-from jmars.tensor.ops.indexing import Slice
+from jmars.tensor.ops.indexing import Slice, Take
 from jmars.tensor.ops.reduction import Reduction
+from jmars.tensor.ops.select import Delete
+from jmars.tensor.ops.setitem import SetSlice
 from jmars.tensor.ops.shape import Concatenate, Reshape, Transpose
-from jmars.tensor.tensor_graph import LinkedGraph, Stored
+from jmars.tensor.parts import Part, joined, size
+from jmars.tensor.parts import whole as all_of
+from jmars.tensor.tensor_graph import Dynamic, LinkedGraph, Stored
 
 SMALL = 2**16  # bytes of a value that costs little to keep
 KEPT_SHARE = 4  # of the memory for chunks: the part that may be taken by all that nobody asked to keep
@@ -121,23 +127,30 @@ def _costly(linked: LinkedGraph, bound: Container[TensorData]) -> list[TensorDat
     return [node for node in found if all(node is not linked.nodes[k] for k in linked.results)]
 
 
+# operands that leave out elements of their inputs: selections, and what may not run
+PARTLY = (Slice, Take, Delete, SetSlice, Dynamic)
+
+
 def computed_whole(linked: LinkedGraph) -> list[bool]:
-    """For each node whether every chunk is surely computed, however small a part of the node the results need."""
+    """For each node whether all of it is surely computed, however small a part of the node the results need."""
     whole = [False] * len(linked.nodes)
+    selected: dict[int, list[Part]] = {}
     for k in linked.results:
         whole[k] = True
     for k in reversed(range(len(whole))):
-        if whole[k] and _reads_all(linked.nodes[k], linked.operands[k]):
-            for i in linked.inputs[k]:
+        node, operand = linked.nodes[k], linked.operands[k]
+        if (parts := selected.pop(k, [])) and not whole[k]:
+            union = functools.reduce(lambda one, other: tuple(map(joined, one, other)), parts)
+            whole[k] = size(union) > WORTH * math.prod(node.meta.shape)
+        if not whole[k]:
+            continue
+        for i in linked.inputs[k]:
+            if not isinstance(operand, PARTLY):
                 whole[i] = True
+            elif isinstance(operand, Slice | Take) and is_plain(linked.nodes[i].meta) and is_plain(node.meta):
+                how = operand.part(all_of(node.meta), [linked.nodes[i].meta], node.meta)
+                selected.setdefault(i, []).append(how.reads[0][1])
     return whole
-
-
-def _reads_all(node: TensorData, operand: Operand) -> bool:
-    """Whether the whole node depends on all of its inputs; a slice is cut from all of its chunks."""
-    if isinstance(operand, Slice):
-        return math.prod(map(len, node.chunks)) == math.prod(map(len, operand.inputs[0].chunks))
-    return operand.reads_all
 
 
 def _nearest_named(linked: LinkedGraph, wanted: list[bool], is_named: list[bool], lost: list[bool]) -> list[TensorData]:

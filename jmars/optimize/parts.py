@@ -98,7 +98,7 @@ def _has_rule(operand: Operand) -> bool:
 
 def _planned(graph: TensorGraph, drawn: list[bool]) -> dict[int, list[PlannedPart]]:
     """The parts of tensors to compute; other tensors are computed whole, or not needed."""
-    metas, plain, results = graph.metas, [_is_plain(meta) for meta in graph.metas], set(graph.results)
+    metas, plain, results = graph.metas, [is_plain(meta) for meta in graph.metas], set(graph.results)
     full = [False] * len(metas)
     asked: dict[int, list[Wish]] = {}
     plans: dict[int, list[PlannedPart]] = {}
@@ -187,7 +187,7 @@ def _spanned(*axes: range) -> range:
     return range(min(axis.start for axis in axes), max(axis.stop for axis in axes))
 
 
-def _is_plain(meta: TensorMeta) -> bool:
+def is_plain(meta: TensorMeta) -> bool:
     """Whether all lengths are known and above 0."""
     return not meta.has_unknown_lengths and all(map(all, meta.chunks))
 

@@ -391,7 +391,6 @@ class Operand:
 
     name: ClassVar[str] = "operand"
     binds: ClassVar[str] = ""  # name of the field that no plan depends on: tensor/structure.py
-    reads_all: ClassVar[bool] = False  # whether computing all of the output always computes all of the inputs
     alone: ClassVar[bool] = False  # whether its operands on chunks are fused with no others, as those of `Call.alone`
     dynamic: ClassVar[bool] = False  # whether other operands must run before tiling: tensor/tensor_graph.py
     inputs: tuple[TensorData, ...] = ()

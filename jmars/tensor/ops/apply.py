@@ -336,7 +336,6 @@ class ChunkEdges(Operand):
 
     depths: Shape
     name: ClassVar[str] = "edges"
-    reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
         """Identifies the operand by the depths."""
@@ -369,7 +368,6 @@ class HaloExchange(Operand):
     depths: Shape
     boundaries: tuple[Any, ...]
     name: ClassVar[str] = "halo"
-    reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
         """Identifies the operand by depths and boundaries; as text, since 0.0 and -0.0 differ."""

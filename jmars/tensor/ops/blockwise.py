@@ -88,7 +88,6 @@ class Blockwise(Operand):
     writes: bool
     scratch: Scratch | None
     name: ClassVar[str] = "blockwise"
-    reads_all: ClassVar[bool] = True
 
     @property
     def label(self) -> str:

@@ -471,7 +471,6 @@ class Rechunk(Operand):
 
     splits: Splits
     name: ClassVar[str] = "rechunk"
-    reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
         """Identifies the operand by the splits."""

@@ -193,7 +193,6 @@ class FourierTransform(Operand):
     axis: int
     norm: str | None
     name: ClassVar[str] = "fft"
-    reads_all: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.function not in _TRANSFORMS:

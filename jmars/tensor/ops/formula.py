@@ -337,7 +337,6 @@ class ElementwiseOperand(Operand):
     expression: Expression
     splits: Splits  # of the output; an expression without inputs has no other source for them
     name: ClassVar[str] = "elementwise"
-    reads_all: ClassVar[bool] = True
 
     @property
     def label(self) -> str:

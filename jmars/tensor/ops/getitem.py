@@ -578,7 +578,6 @@ class MaskSelection(Operand):
     ndim: int  # of the mask
     parts: tuple[int, ...] = ()  # rows of the mask's only chunk that each operand reads; (): all rows of its chunks
     name: ClassVar[str] = "mask"
-    reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
         """Identifies the operand by the masked axes."""
@@ -656,7 +655,6 @@ class MaskPositions(Operand):
     axis: int | None
     parts: tuple[int, ...] = ()  # as `MaskSelection.parts`
     name: ClassVar[str] = "nonzero"
-    reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
         """Identifies the operand by the axis."""
@@ -724,7 +722,6 @@ class MaskAssignment(Operand):
     ndim: int
     parts: tuple[int, ...] = ()  # rows of the only chunk for which there is a chunk of values each; (): of all chunks
     name: ClassVar[str] = "setitem"
-    reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
         """Identifies the operand by the number of masked axes."""

@@ -610,7 +610,6 @@ class TakeFew(Operand):
     axis: int
     read: tuple[tuple[int, ...], ...]  # chunks along the axis, for each chunk of positions
     name: ClassVar[str] = "take"
-    reads_all: ClassVar[bool] = True
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per chunk of the result."""
@@ -670,7 +669,6 @@ class CopyLines(Operand):
     groups: tuple[tuple[int, int, int], ...]
     counts: bytes
     name: ClassVar[str] = "take"
-    reads_all: ClassVar[bool] = True
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per group of requests and column of chunks."""
@@ -725,7 +723,6 @@ class JoinLines(Operand):
     groups: tuple[tuple[int, int, int], ...]
     counts: bytes
     name: ClassVar[str] = "take"
-    reads_all: ClassVar[bool] = True
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per chunk of the result."""
@@ -819,7 +816,6 @@ class WriteInOrder(Operand):
     axis: int
     function: str | None
     name: ClassVar[str] = "setitem"
-    reads_all: ClassVar[bool] = True
 
     @property
     def label(self) -> str:
@@ -876,7 +872,6 @@ class OrderValues(Operand):
     axis: int
     kind: str
     name: ClassVar[str] = "setitem"
-    reads_all: ClassVar[bool] = True
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per chunk of values."""
@@ -918,7 +913,6 @@ class WriteLines(Operand):
     value_dtype: np.dtype[Any] | None
     single_row: bool
     name: ClassVar[str] = "setitem"
-    reads_all: ClassVar[bool] = True
 
     @property
     def label(self) -> str:

@@ -188,7 +188,6 @@ class MapBlocks(Operand):
     is_library: bool  # runs functions of NumPy and jmars only
     lines: tuple[int, ...] = ()  # axes of lines that a function of ours computes one by one; none of a user's function
     name: ClassVar[str] = "map_blocks"
-    reads_all: ClassVar[bool] = True
 
     @property
     def label(self) -> str:

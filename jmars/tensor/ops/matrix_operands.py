@@ -203,7 +203,6 @@ class Contraction(Operand):
     together: int  # products that an operand sums
     combine_size: int
     name: ClassVar[str] = "contraction"
-    reads_all: ClassVar[bool] = True
 
     @property
     def label(self) -> str:
@@ -430,7 +429,6 @@ class BlockedCholesky(Operand):
 
     upper: bool
     name: ClassVar[str] = "cholesky"
-    reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
         """Identifies the operand by the triangle."""

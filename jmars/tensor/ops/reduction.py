@@ -70,7 +70,6 @@ class Reduction(Operand):
     combine_size: int
     whole: Splits | None = None  # chunks of the input, where it is a part of them
     name: ClassVar[str] = "reduction"
-    reads_all: ClassVar[bool] = True
 
     @property
     def label(self) -> str:
@@ -593,7 +592,6 @@ class Scan(Operand):
     ufunc: str
     axis: int
     name: ClassVar[str] = "scan"
-    reads_all: ClassVar[bool] = True
 
     @property
     def label(self) -> str:

@@ -154,7 +154,6 @@ class Insert(Operand):
     axis: int
     parts: tuple[bytes, ...]  # for each chunk along the axis: positions before which elements are inserted (int64)
     name: ClassVar[str] = "insert"
-    reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
         """Identifies the operand by axis and positions."""
@@ -273,7 +272,6 @@ class Repeat(Operand):
     axis: int
     parts: tuple[tuple[int, int, int], ...]  # for each chunk of the result: chunk, and elements of it repeated
     name: ClassVar[str] = "repeat"
-    reads_all: ClassVar[bool] = True
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per chunk of the result."""

@@ -546,7 +546,6 @@ class SetPositions(Operand):
     axis: int
     function: str | None = None  # a ufunc of one argument has no second input
     name: ClassVar[str] = "setitem"
-    reads_all: ClassVar[bool] = True
 
     @property
     def label(self) -> str:

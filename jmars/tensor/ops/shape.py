@@ -84,7 +84,6 @@ class Transpose(Operand):
 
     axes: tuple[int, ...]
     name: ClassVar[str] = "transpose"
-    reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
         """Identifies the operand by the order of axes."""
@@ -129,7 +128,6 @@ class Reshape(Operand):
 
     splits: Splits
     name: ClassVar[str] = "reshape"
-    reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
         """Identifies the operand by the splits."""
@@ -580,7 +578,6 @@ class Concatenate(Operand):
 
     axis: int
     name: ClassVar[str] = "concatenate"
-    reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
         """Identifies the operand by the axis."""
@@ -897,7 +894,6 @@ class Roll(Operand):
 
     by: tuple[int, ...]
     name: ClassVar[str] = "roll"
-    reads_all: ClassVar[bool] = True
 
     def token(self) -> Hashable:
         """Identifies the operand by the shifts."""
