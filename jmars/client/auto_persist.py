@@ -14,7 +14,6 @@ Source: docs/decisions/0036-lineage-without-values.md.
 
 from __future__ import annotations
 
-import functools
 import math
 import sys
 import threading
@@ -140,8 +139,7 @@ def computed_whole(linked: LinkedGraph) -> list[bool]:
     for k in reversed(range(len(whole))):
         node, operand = linked.nodes[k], linked.operands[k]
         if (parts := selected.pop(k, [])) and not whole[k]:
-            union = functools.reduce(lambda one, other: tuple(map(joined, one, other)), parts)
-            whole[k] = size(union) > WORTH * math.prod(node.meta.shape)
+            whole[k] = size(tuple(map(joined, *parts))) > WORTH * math.prod(node.meta.shape)
         if not whole[k]:
             continue
         for i in linked.inputs[k]:

@@ -197,8 +197,8 @@ def _plans_of(
 ) -> list[PlannedPart] | None:
     """Plans of the parts for the readers; None: the whole is computed. `cuts`: in the chunks that they want."""
     found: list[PlannedPart] = []
-    for wish in wishes:
-        plan = _fitted(operand, wish if cuts else wish._replace(chunks=None), inputs, output)
+    for wish in wishes if cuts else _merged(wishes):
+        plan = _fitted(operand, wish, inputs, output)
         if plan is None:
             return None
         found.append(plan)
@@ -229,6 +229,9 @@ def _fitted(operand: Operand, wish: Wish, inputs: Sequence[TensorMeta], output: 
 
 def _merged(wishes: Sequence[Wish]) -> list[Wish]:
     """Joins parts where that adds no elements; at most `PARTS` remain."""
+    together = tuple(map(joined, *(one.part for one in wishes)))
+    if size(together) <= sum(size(one.part) for one in wishes):
+        return [Wish(together, wishes[0].line)]
     found: list[Wish] = []
     for wish in wishes:
         found.append(wish)

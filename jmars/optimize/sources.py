@@ -72,7 +72,7 @@ def _why(parts: Sequence[SourcePart]) -> str:
             "open it once and use the tensor again"
         )
     elif twice:
-        around = size(tuple(_joined([one.part[axis] for one in parts]) for axis in range(len(parts[0].part))))
+        around = size(tuple(map(joined, *(one.part for one in parts))))
         texts.append(
             f"its {len(parts)} parts share {format_bytes(twice * itemsize)}; joined they would be "
             f"{format_bytes(around * itemsize)}, and apart they are {format_bytes(together * itemsize)}"
@@ -86,13 +86,6 @@ def _why(parts: Sequence[SourcePart]) -> str:
         which = f"{pieces:,} pieces of {shape} are" if pieces > 1 else f"piece of {shape} is"
         texts.append(f"its {which} read {times:,} times, since {why}{advice}")
     return "; ".join(texts)
-
-
-def _joined(axes: Sequence[Axis]) -> Axis:
-    found = axes[0]
-    for one in axes[1:]:
-        found = joined(found, one)
-    return found
 
 
 def _union(parts: Sequence[Part]) -> int:

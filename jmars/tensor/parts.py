@@ -153,17 +153,27 @@ def within(axis: Axis, low: int, high: int) -> Axis:
     return tidy(range(here.start - low, here.stop - low, here.step) if isinstance(here, range) else here - low)
 
 
-def joined(one: Axis, other: Axis) -> Axis:
-    """The positions of both, or the range around them where they are too many to list."""
-    if one is other or (isinstance(one, range) and isinstance(other, range) and one == other):
-        return one
-    low, high = int(min(one[0], other[0])), int(max(one[-1], other[-1])) + 1
-    ranges = isinstance(one, range) and isinstance(other, range) and one.step == other.step == 1
-    if ranges and max(one[0], other[0]) <= min(one[-1], other[-1]) + 1:
+def joined(*axes: Axis) -> Axis:
+    """All positions, or the range around them where they are too many to list.
+
+    Examples
+    --------
+    >>> joined(range(4), range(2, 6), range(6, 9)), joined(range(1), range(9, 10))
+    (range(0, 9), range(0, 10, 9))
+    """
+    different = list({one if isinstance(one, range) else id(one): one for one in axes}.values())
+    if len(different) == 1:
+        return different[0]
+    ranges = [one for one in different if isinstance(one, range) and one.step == 1]
+    low, high = min(int(one[0]) for one in different), max(int(one[-1]) for one in different) + 1
+    if len(ranges) == len(different):
+        ranges.sort(key=lambda one: one.start)
+        ends = itertools.accumulate((one.stop for one in ranges), max)
+        if all(one.start <= end for one, end in zip(ranges[1:], ends)):
+            return range(low, high)
+    if sum(map(len, different)) > LISTED:
         return range(low, high)
-    if len(one) + len(other) > LISTED:
-        return range(low, high)
-    return tidy(np.union1d(positions(one), positions(other)))
+    return tidy(np.unique(np.concatenate([*map(positions, different)])))
 
 
 def common(one: Axis, other: Axis) -> Axis:

@@ -16,7 +16,7 @@ from tests.house.source import PACKAGE, modules
 TABLE = """
   1450  random
             tensor/ops/*random*
-   880  parts: only what results need is read
+   890  parts: only what results need is read
             tensor/parts.py optimize/parts.py optimize/sources.py
   1450  files
             tensor/files.py tensor/ops/npy.py tensor/atomic_file.py
