@@ -22,7 +22,6 @@ from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 from jmars.model.collector import free_in_child
-from jmars.optimize.parts import WORTH, is_plain
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import TensorData
 from jmars.tensor.ops.chunks import Rechunk
@@ -32,7 +31,7 @@ from jmars.tensor.ops.reduction import Reduction
 from jmars.tensor.ops.select import Delete
 from jmars.tensor.ops.setitem import SetSlice
 from jmars.tensor.ops.shape import Concatenate, Reshape, Transpose
-from jmars.tensor.parts import Part, joined, size
+from jmars.tensor.parts import WORTH, Part, is_plain, joined, size
 from jmars.tensor.parts import whole as all_of
 from jmars.tensor.tensor_graph import Dynamic, LinkedGraph, Stored
 

@@ -29,12 +29,14 @@ from jmars.tensor.ops.random_draws import Doubles
 from jmars.tensor.ops.reduction import Reduction, is_exact
 from jmars.tensor.ops.shape import Reshape
 from jmars.tensor.parts import (
+    WORTH,
     Axis,
     Part,
     PartOf,
     around,
     counts,
     holds,
+    is_plain,
     is_whole,
     joined,
     places_of,
@@ -46,7 +48,6 @@ from jmars.tensor.parts import (
 from jmars.tensor.tensor_graph import TensorGraph
 
 PARTS = 4  # parts of a tensor that are computed apart
-WORTH = 10 / 11  # share of a tensor; a larger part is computed as the whole
 Line: TypeAlias = SourceLine | None
 
 
@@ -185,11 +186,6 @@ def _drawings(operand: Doubles, wishes: Sequence[Wish], meta: TensorMeta, full: 
 def _spanned(*axes: range) -> range:
     """The range around the positions of several parts."""
     return range(min(axis.start for axis in axes), max(axis.stop for axis in axes))
-
-
-def is_plain(meta: TensorMeta) -> bool:
-    """Whether all lengths are known and above 0."""
-    return not meta.has_unknown_lengths and all(map(all, meta.chunks))
 
 
 def _plans_of(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Axis: TypeAlias = range | NDArray[np.int64]
 Part: TypeAlias = tuple[Axis, ...]
+WORTH = 10 / 11  # share of a tensor; a larger part is computed as the whole
 LISTED = 2**14  # positions listed where two parts are joined; more become the range around them
 RESHAPED = 2**18  # elements of a group of axes, of computed places
 
@@ -216,6 +217,11 @@ def whole(meta: TensorMeta) -> Part:
 def is_whole(part: Part, meta: TensorMeta) -> bool:
     """Whether a part is all of a tensor."""
     return all(len(axis) == n for axis, n in zip(part, meta.shape, strict=True))
+
+
+def is_plain(meta: TensorMeta) -> bool:
+    """Whether all lengths are known and above 0, so that rules of parts hold."""
+    return not meta.has_unknown_lengths and all(map(all, meta.chunks))
 
 
 def along(part: Part, axes: Sequence[int], meta: TensorMeta) -> Part:
