@@ -15,7 +15,7 @@ from typing import Any, Self, TypeAlias, TypeVar
 from jmars.actors.registry import refuse_twin
 from jmars.client.engine_clusters import LEASE, EngineClusters, checked_lease, scheduler_processes, whole_number
 from jmars.config import config
-from jmars.devices.find import gpu_names
+from jmars.devices.find import checked_gpu_names
 from jmars.units import parse_bytes
 
 Value = TypeVar("Value")
@@ -322,7 +322,7 @@ def _gpus(wanted: int | str | Sequence[str]) -> int | str | list[str]:
         return "auto"
     if isinstance(wanted, int):
         return whole_number("gpus", wanted) if wanted else 0
-    return gpu_names([wanted] if isinstance(wanted, str) else wanted)
+    return checked_gpu_names([wanted] if isinstance(wanted, str) else wanted)
 
 
 def _ucx(wanted: bool | str) -> str:

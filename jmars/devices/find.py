@@ -52,7 +52,7 @@ def gpu_names(gpus: str | int | Sequence[str]) -> list[str]:
     Raises
     ------
     ValueError
-        If there are fewer GPUs than asked for, or a name has another form.
+        If there are fewer GPUs than asked for, this process sees none of the kind, or a name has another form.
 
     Examples
     --------
@@ -71,6 +71,21 @@ def gpu_names(gpus: str | int | Sequence[str]) -> list[str]:
                 "package cupy); use fewer, or install jmars[gpu-cu12]"
             )
         return found[:gpus]
+    names = checked_gpu_names(gpus)
+    found = find_gpus() if any(name.startswith("cuda:") for name in names) else []
+    for name in names:
+        kind, number, *_ = name.split(":")
+        there = f"cuda:{number}" in found or (int(number) < len(found) if number.isdigit() else bool(found))
+        if kind == "cuda" and not there:
+            raise ValueError(
+                f"gpus has {name!r}, and this process sees {len(found)} GPUs (files /dev/nvidia*, "
+                "CUDA_VISIBLE_DEVICES, the package cupy); leave it out, or install NVIDIA's driver and jmars[gpu-cu12]"
+            )
+    return names
+
+
+def checked_gpu_names(gpus: Sequence[str]) -> list[str]:
+    """Names of GPUs of this or another machine; raises ValueError for a name of another form."""
     for name in gpus:
         if not re.fullmatch(_NAME, name):
             raise ValueError(f"{name!r} names no GPU; use names such as 'cuda:0'")

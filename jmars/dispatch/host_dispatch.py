@@ -23,7 +23,13 @@ from jmars.dispatch.dispatcher import Dispatcher
 from jmars.dispatch.gpu_orders import GpuRefusals, GpuWorkers
 from jmars.dispatch.ledger import Ledger, StateTimes
 from jmars.dispatch.report_handler import ReportHandler
-from jmars.dispatch.speculation import CANCELLED, BatchRecovery, SpeculativeExecution, WorkerRecycling
+from jmars.dispatch.speculation import (
+    CANCELLED,
+    BatchRecovery,
+    SpeculativeExecution,
+    WorkerRecycling,
+    runs_user_code,
+)
 from jmars.dispatch.task_queue import TaskQueue
 from jmars.dispatch.workers import DISCARDED, GIVEN_UP, GPU_NAME, WARMING, OpenJobs, Worker
 from jmars.errors import ClusterError, fault_of
@@ -462,6 +468,10 @@ class HostDispatch:
     def is_warming(self, worker: int) -> bool:
         """Whether the process of a worker opens its GPU."""
         return self.workers[worker].has_gpu and not self.workers[worker].is_warm
+
+    def is_gpus_fault(self, worker: int, link: ChildLink) -> bool:
+        """Whether a process ended because its GPU lost its context, while no function of a user ran."""
+        return link.how == "gpu" and not runs_user_code(list(self.workers[worker].batches)[:1])
 
     def gave_up(self, worker: int, link: ChildLink, why: str) -> None:
         """A worker with a GPU gets no operands any more: its operands go to other GPUs, else to cores."""

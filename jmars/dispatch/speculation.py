@@ -348,7 +348,7 @@ class Death:
     operand, what
         The operand that it ran, by number and name; -1 for none.
     how
-        signal, exit, memory, stopped or cancelled.
+        signal, exit, memory, stopped, cancelled or gpu.
     why
         The same in words.
     peak, cap
@@ -402,8 +402,9 @@ class BatchRecovery:
             table, operand = first.table, first.operands[0]
             self._memory.function_wants_all(table, operand, self._programs.number_of(table, operand))
         text = f"{why}: {worker.name} (pid {link.pid})" + _peak(link.peak, first.cap if first is not None else 0)
+        how = "exit" if link.how == "gpu" and runs_user_code(lost[:1]) else link.how
         for number, batch in enumerate(lost):
-            self.recover(worker, batch, text, link.how, running=not number)
+            self.recover(worker, batch, text, how, running=not number)
 
     def recover(self, worker: Worker, batch: Batch, why: str, how: str, running: bool) -> None:
         """Free the memory of a batch and report the operands: lost if the batch was running, else interrupted."""
@@ -447,6 +448,13 @@ class BatchRecovery:
         cap = batch.cap if batch is not None else 0
         how = link.how or "signal"
         self.deaths.append(Death(worker.name, link.pid, job, operand, what, how, why, link.peak, cap, monotonic()))
+
+
+def runs_user_code(batches: Iterable[Batch]) -> bool:
+    """Whether a function of a user is among the operands of batches."""
+    return any(
+        batch.table.programs[batch.table.program[one]].runs_user_code for batch in batches for one in batch.operands
+    )
 
 
 def _peak(peak: int, cap: int) -> str:

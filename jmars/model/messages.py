@@ -247,8 +247,9 @@ class Interrupted(Struct, frozen=True):
 class WorkerLost(Struct, frozen=True):
     """A worker died while operands ran; none of them is done. An operand that ran alone is to blame.
 
-    `how` is "signal", "exit", "memory" (ended by the kernel or the host for memory) or "stopped" (ended for not
-    answering). `deaths` counts the workers: an engine may try an operand several times before it gives up.
+    `how` is "signal", "exit", "memory" (ended by the kernel or the host for memory), "stopped" (ended for not
+    answering) or "gpu" (its GPU lost its context while no function of a user ran). `deaths` counts the workers: an
+    engine may try an operand several times before it gives up.
     """
 
     job: str

@@ -18,6 +18,7 @@ from typing import Any
 from jmars.actors.frames import Decoder, pack
 from jmars.errors import ProtocolError
 from jmars.processes.executor import BatchSemaphore
+from jmars.processes.executor_messages import GPU_LOST
 from jmars.processes.vitals import ProcessUsage, Vital, descendants, kills_for_memory, private_now, use, vitals
 from jmars.processes.zygote import Zygote
 from jmars.units import format_bytes
@@ -255,6 +256,8 @@ class Children:
         link.peak = peak
         if not link.how:
             link.how = "exit" if not os.WIFSIGNALED(status) else "signal"
+            if link.name.startswith("gpu-") and os.waitstatus_to_exitcode(status) == GPU_LOST:
+                link.how = "gpu"
             if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
                 kills = kills_for_memory()
                 if kills > self._memory_kills:
@@ -318,6 +321,8 @@ def ending(status: int, how: str = "", peak: int = 0) -> str:
         return "ended by jmars for its cancelled job"
     if how == "stopped":
         return "ended because it did not run any more: stopped by a signal or frozen"
+    if how == "gpu":
+        return "ended because its GPU lost its context"
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         try:

@@ -389,7 +389,9 @@ class Blame:
 
     def died(self, operands: Sequence[int], how: str, deaths: int = 1) -> list[int]:
         """Note that workers died with operands; returns the operands that are known to be the cause."""
-        alone, causes = len(operands) == 1, []
+        alone, causes = len(operands) == 1, list[int]()
+        if how == "gpu":  # whatever ran: a GPU that loses its context again and again is given up
+            return causes
         for operand in operands:
             known = self.deaths.setdefault(operand, Deaths())
             if how == "stopped":

@@ -50,6 +50,7 @@ log = logging.getLogger("jmars.worker")
 
 CALM = 2**26  # bytes of private memory that an idle executor may have before its first measurement
 MOST_COLD_ENDS = 3  # processes in a row that end while they open a GPU, until its worker is given up
+MOST_LOSSES, LOSS_SECONDS = 3, 600.0  # contexts that a GPU loses within so many seconds, until its worker is given up
 NO_PROCESS_SECONDS = 10.0  # without a single executor, until jobs fail
 _STATES = {HealthAction.SUSPECT: "suspect", HealthAction.WELL: "", HealthAction.FENCE: "fenced"}
 
@@ -96,6 +97,7 @@ class ProcessSupervisor:
         self._calm = [CALM] * workers  # bytes of private memory of each executor while it was idle
         self._unavailable: set[int] = set()  # workers whose process could not be started
         self._cold_ends = [0] * workers  # processes in a row that ended while they opened a GPU
+        self._losses: dict[int, list[float]] = {}  # when the GPU of a worker lost its context, by its own fault
         self._timer: asyncio.TimerHandle | None = None
         self._none_since: float | None = None  # time since which there is no executor
         self._closed = False
@@ -147,15 +149,28 @@ class ProcessSupervisor:
             self._unavailable.discard(worker)
             self._dispatch.ended(worker, link, why)
             return
-        if worker >= self._workers - len(self._gpus):
-            self._cold_ends[worker] = self._cold_ends[worker] + 1 if self._dispatch.is_warming(worker) else 0
-        if self._cold_ends[worker] < MOST_COLD_ENDS:
-            self._start(worker)
+        end = self._last_end(worker, link, why) if worker >= self._workers - len(self._gpus) else ""
+        if end:
+            self._dispatch.gave_up(worker, link, end)
         else:
-            gpu = self._gpus[worker - self._workers + len(self._gpus)]
-            times = f"{MOST_COLD_ENDS} processes in a row ended while they opened {gpu}, the last one"
-            self._dispatch.gave_up(worker, link, f"{times} {'was ' * why.startswith('killed')}{why}")
+            self._start(worker)
         self._dispatch.ended(worker, link, why)
+
+    def _last_end(self, worker: int, link: ChildLink, why: str) -> str:
+        """Why the worker of a GPU is given up, now that its process has ended; "" where it gets another process."""
+        gpu = self._gpus[worker - self._workers + len(self._gpus)]
+        self._cold_ends[worker] = self._cold_ends[worker] + 1 if self._dispatch.is_warming(worker) else 0
+        if self._cold_ends[worker] >= MOST_COLD_ENDS:
+            times = f"{MOST_COLD_ENDS} processes in a row ended while they opened {gpu}, the last one"
+            return f"{times} {'was ' * why.startswith('killed')}{why}"
+        if not self._dispatch.is_gpus_fault(worker, link):
+            return ""
+        now = monotonic()
+        losses = [one for one in self._losses.get(worker, []) if now - one < LOSS_SECONDS]
+        self._losses[worker] = [*losses, now]
+        if len(losses) + 1 < MOST_LOSSES:
+            return ""
+        return f"{gpu} lost its context {MOST_LOSSES} times within {now - losses[0]:.0f} s, whatever ran on it"
 
     # -- watching
     def wake(self) -> None:

@@ -144,7 +144,7 @@ def test_a_host_with_a_gpu_comes_and_is_used(unlike: jmars.Cluster, prefer: None
 
 
 def test_a_gpu_that_cannot_be_used_leaves_all_to_that_of_another_host() -> None:
-    gpus = ["cuda:0", "fake:8MiB"]
+    gpus = ["fake:8MiB:1", "fake:8MiB"]  # the first one loses its context while it is opened
     with jmars.Cluster.hosts(["local", "local"], n_workers=1, memory_limit="400MiB", gpus=gpus) as cluster:
         np.testing.assert_allclose(_product("only").fetch(), (X @ Y).sum(axis=0), rtol=1e-9)
         rows = _known(cluster)

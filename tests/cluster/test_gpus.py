@@ -18,6 +18,7 @@ from traitlets.config import Config
 import jmars
 import jmars.tensor as mt
 from jmars.client.notebook_views import ClusterFacts
+from jmars.devices.find import gpu_names
 from jmars.errors import JobCancelledError, UnsupportedError
 from jmars.model.events import GPU_REFUSED, MEMORY_CHANGED, OPERANDS_MOVED, OPERANDS_TIMED
 from jmars.model.status import OperandState
@@ -141,6 +142,20 @@ def test_gpus_that_lose_their_context_again_and_again() -> None:
         assert int(str(_gpu(cluster)["restarts"])) >= 2
 
 
+@pytest.mark.parametrize("calls", [150, 300, 700])
+def test_a_gpu_that_keeps_losing_its_context_leaves_jobs_to_cores(calls: int) -> None:
+    with jmars.Cluster(n_workers=1, memory_limit="400MiB", gpus=[f"fake:16MiB:{calls}"]) as cluster:
+        x = mt.array(X, chunk_size=100)
+        for _ in range(3):
+            job = cluster.submit((mt.sqrt(abs(x)) * x - x.mean(axis=0)).sum(axis=1))
+            np.testing.assert_allclose(job.result(), (np.sqrt(abs(X)) * X - X.mean(axis=0)).sum(axis=1), rtol=1e-9)
+        gpu = _gpu(cluster)
+        assert (gpu["state"], gpu["restarts"]) == ("given up", 3)
+        why = rf"must run on a GPU, and gpu-0 is given up: fake:16MiB:{calls} lost its context 3 times within"
+        with pytest.raises(jmars.errors.ClusterError, match=why):
+            jmars.execute(x + 1, gpu="only")
+
+
 def test_a_job_on_a_gpu_is_cancelled(cluster: jmars.Cluster) -> None:
     _warm(cluster)
     x = mt.random.rand(2000, 2000, chunk_size=100)
@@ -178,14 +193,14 @@ def test_what_is_larger_than_a_gpu_is_refused_under_only() -> None:
 
 
 def test_a_gpu_that_cannot_be_used_leaves_all_to_cores() -> None:
-    with jmars.Cluster(n_workers=1, memory_limit="400MiB", gpus=["cuda:0"]) as cluster:
+    with jmars.Cluster(n_workers=1, memory_limit="400MiB", gpus=["fake:8MiB:1"]) as cluster:
         _warm(cluster)
         assert (_gpu(cluster)["state"], _gpu(cluster)["done"]) == ("given up", 0)
         _check(mt.array(X, chunk_size=300), mt.array(Y, chunk_size=300))
         with jmars.annotate(gpu=True):
             y = mt.array(X, chunk_size=500) * 2
         with pytest.raises(
-            jmars.errors.JmarsError, match="must run on a GPU, and gpu-0 is given up: cuda:0 cannot be used"
+            jmars.errors.JmarsError, match="must run on a GPU, and gpu-0 is given up: fake:8MiB:1 cannot be used"
         ):
             y.execute().fetch()  # no core stands in for the GPU that was asked for
         assert _gpu(cluster)["done"] == 0
@@ -195,6 +210,7 @@ def test_a_gpu_whose_process_crashes_whenever_it_opens_the_gpu(tmp_path: Path, m
     """As a broken driver does; here the package that opens GPUs is one that crashes."""
     (tmp_path / "cupy.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("jmars.devices.find.find_gpus", lambda: ["cuda:0"])
     with jmars.Cluster(n_workers=1, memory_limit="400MiB", gpus=["cuda:0"]) as cluster:
         gpu = _gpu(cluster)
         assert (gpu["state"], gpu["restarts"], gpu["pid"], gpu["done"]) == ("given up", 3, 0, 0)
@@ -205,6 +221,16 @@ def test_a_gpu_whose_process_crashes_whenever_it_opens_the_gpu(tmp_path: Path, m
             y.execute().fetch()
         _warm(cluster)
         assert _gpu(cluster)["state"] == "given up"
+
+
+def test_a_named_gpu_that_is_not_there_is_an_error_at_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jmars.devices.find.find_gpus", lambda: [])
+    with pytest.raises(ValueError, match="gpus has 'cuda:0', and this process sees 0 GPUs"):
+        jmars.Cluster(gpus=["cuda:0"])
+    monkeypatch.setattr("jmars.devices.find.find_gpus", lambda: ["cuda:1"])
+    assert gpu_names(["cuda:0", "cuda:1:1GiB", "fake:8MiB"]) == ["cuda:0", "cuda:1:1GiB", "fake:8MiB"]
+    with pytest.raises(ValueError, match="gpus has 'cuda:2:1GiB'"):
+        gpu_names(["cuda:2:1GiB"])
 
 
 def test_auto_finds_the_gpus_of_this_process() -> None:

@@ -80,7 +80,7 @@ def test_one_of_two_is_lost_in_mid_run(cluster: jmars.Cluster, monkeypatch: pyte
 
 
 def test_one_of_two_that_cannot_be_used_leaves_all_to_the_other() -> None:
-    with jmars.Cluster(n_workers=1, memory_limit="400MiB", gpus=["cuda:0", "fake:8MiB"]) as cluster:
+    with jmars.Cluster(n_workers=1, memory_limit="400MiB", gpus=["fake:8MiB:1", "fake:8MiB"]) as cluster:
         np.testing.assert_allclose(_product("only").fetch(), (X @ Y).sum(axis=0), rtol=1e-9)
         rows = _rows(cluster)
         assert (rows["gpu-0"]["state"], rows["gpu-0"]["done"]) == ("given up", 0)

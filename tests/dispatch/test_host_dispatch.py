@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from jmars.actors.frames import pack, unpack
 from jmars.dispatch import HostDispatch
 from jmars.errors import ClusterError
+from jmars.kernels.program import Call
 from jmars.model.messages import (
     Failed,
     Failure,
@@ -263,6 +265,22 @@ def lose(room: Room, worker: int) -> None:
     assert room.dispatch.is_warming(worker)
     room.dispatch.gave_up(worker, room.dispatch.workers[worker].link, "no luck")
     room.dispatch.ended(worker, room.dispatch.workers[worker].link, "killed")
+
+
+@in_loop
+def test_a_lost_context_is_the_gpus_fault_unless_a_function_of_a_user_ran():
+    for users, how, expected in ((False, "gpu", "gpu"), (True, "gpu", "exit"), (False, "signal", "signal")):
+        room = with_gpus(1)
+        running = table(1, [program()], [0], [()], device=bytes([GPU]))
+        room.dispatch.open_job(running)
+        room.dispatch.enqueue_graph("job-1", [0], [1])
+        if users:
+            users_step = Call(abs, (), (), program().output, runs_user_code=True)
+            running.programs[0] = replace(program(), steps=(users_step,))
+        room.links[1].how = how
+        assert room.dispatch.is_gpus_fault(1, room.links[1]) == (expected == "gpu")
+        room.dispatch.ended(1, room.links[1], "ended")
+        assert [lost.how for lost in room.of(WorkerLost)] == [expected]
 
 
 @in_loop

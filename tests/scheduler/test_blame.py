@@ -20,6 +20,11 @@ def test_bystanders_are_not_blamed_however_often_their_worker_dies():
     assert blame.died([1], "signal") == [1]
 
 
+def test_what_ran_on_a_gpu_that_lost_its_context_is_not_blamed():
+    blame = Blame()
+    assert not any(blame.died([4], "gpu") for _ in range(20))
+
+
 def test_deaths_by_memory_are_counted_apart():
     blame = Blame()
     blame.died([1, 2], "memory")

@@ -126,7 +126,7 @@ ROWS = {
     "S4.20": Row("work is duplicated instead of sent", "a function; runs duplicate stragglers only"),
     "S4.21": Row("from the longest critical path backwards with least memory"),
     "S4.22": Row("METIS, and multilevel moves", "runs on several hosts may follow METIS; the moves are a function"),
-    "S4.23": Row("simulated annealing, with a curve and a stop button", "arguments of a function; no widget"),
+    "S4.23": Row("simulated annealing, with a curve and a stop button"),
     "S4.24": Row("cascade's scheduler as `assigner: ncd`", "at most 4,000 operands"),
     "S4.25": Row("shared memory with page-out", "by next use, not by cascade's classes; nothing grows stale"),
     "S4.26": Row("a gateway, and a script for SLURM", "REST has no shutdown"),

@@ -46,10 +46,12 @@ class FakeCupy:
     class ndarray(np.ndarray[Any, Any]):
         pass
 
-    def __init__(self, available: bool = True) -> None:
-        self.available = available
+    def __init__(self, available: bool = True, error: str = "") -> None:
+        self.available, self.error = available, error
 
     def is_available(self) -> bool:
+        if self.error:
+            raise RuntimeError(self.error)
         return self.available
 
     def asarray(self, value: Any) -> Any:
@@ -88,6 +90,11 @@ def test_functions_of_users_get_arrays_of_cupy(monkeypatch: pytest.MonkeyPatch) 
         seen.kind = type(block)
         return block * scale
 
+    no_driver = "cudaErrorInsufficientDriver: CUDA driver version is insufficient for CUDA runtime version"
+    for cupy, why in ((FakeCupy(False), "CuPy finds none"), (FakeCupy(error=no_driver), f"CuPy says: {no_driver}")):
+        monkeypatch.setitem(sys.modules, "cupy", cupy)
+        with pytest.raises(UnsupportedError, match=rf'map_blocks\(device="gpu"\) needs a GPU and its driver.*{why}'):
+            GpuFunction(function)(np.arange(3), scale=2)
     monkeypatch.setitem(sys.modules, "cupy", FakeCupy())
     result = GpuFunction(function)(np.arange(3), scale=2)
     assert seen.kind is FakeCupy.ndarray and type(result) is np.ndarray and result.tolist() == [0, 2, 4]

@@ -55,6 +55,7 @@ class Events:
         self.happened: list[Any] = []
         self.caps: dict[int, int | None] = {}
         self.is_busy, self.warming, self.leaving = True, set[int](), set[int]()
+        self.gpus_fault = False
 
     def cap(self, worker: int) -> int | None:
         return self.caps.get(worker)
@@ -64,6 +65,9 @@ class Events:
 
     def is_warming(self, worker: int) -> bool:
         return worker in self.warming
+
+    def is_gpus_fault(self, worker: int, link: Any) -> bool:
+        return self.gpus_fault
 
     def quarantine(self, worker: int) -> Any:
         self.happened.append(("quarantine", worker))
@@ -183,6 +187,23 @@ def test_watching_ends_with_the_work(room):
     room.events.is_busy = False
     room.look()
     assert room.supervisor._timer is None
+
+
+def test_a_gpu_that_loses_three_contexts_in_ten_minutes_is_given_up(monkeypatch):
+    made, now = Room(monkeypatch, 2, ["cuda:7"]), [1000.0]
+    monkeypatch.setattr(supervision, "monotonic", lambda: now[0])
+    made.supervisor.start()
+
+    def lose(at: float) -> list[str]:
+        now[0] = 1000.0 + at
+        made.supervisor.links[1].ended("ended because its GPU lost its context")
+        return [one[2] for one in made.events.happened if one[0] == "gave_up"]
+
+    assert not any(lose(at) for at in (0, 1, 2))  # a function of a user ran
+    made.events.gpus_fault = True
+    assert not any(lose(at) for at in (10, 20, 611, 1211, 1212))
+    assert lose(1800) == ["cuda:7 lost its context 3 times within 589 s, whatever ran on it"]
+    assert not made.supervisor.links[1].alive
 
 
 def test_a_gpu_whose_processes_end_at_its_opening_is_given_up(monkeypatch, room):

@@ -573,16 +573,13 @@ def on_device(value: Any, device: str) -> Any:
     ValueError
         For other devices.
     UnsupportedError
-        If CuPy is not installed, or finds no GPU.
+        If CuPy is not installed, or finds no GPU or driver.
     """
     if device == "cpu":
         return value
     if device != "cuda":
         raise ValueError(f'device is {device!r}; choose "cpu" or "cuda"')
-    library = _cupy('fetch(device="cuda")')
-    if not library.is_available():
-        raise UnsupportedError('fetch(device="cuda") needs a GPU in this machine, and CuPy finds none; leave it out')
-    return library.asarray(value)
+    return _cupy('fetch(device="cuda")').asarray(value)
 
 
 class GpuFunction:
@@ -592,7 +589,7 @@ class GpuFunction:
         self._function = function
 
     def __call__(self, *blocks: Any, **kwargs: Any) -> Any:
-        """Call the function; UnsupportedError where CuPy is not installed."""
+        """Call the function; UnsupportedError where CuPy is not installed, or finds no driver or GPU."""
         library = _cupy('map_blocks(device="gpu")')
         given = [library.asarray(block) if isinstance(block, np.ndarray) else block for block in blocks]
         return library.asnumpy(self._function(*given, **kwargs))
@@ -604,6 +601,12 @@ def _cupy(what: str) -> Any:
     except ImportError as error:
         extra = 'pip install "jmars[gpu-cu12]", or gpu-cu13 for CUDA 13'
         raise UnsupportedError(f"{what} needs CuPy, which is not installed here; {extra}") from error
+    try:
+        why = "" if cupy.is_available() else "CuPy finds none"
+    except RuntimeError as error:  # of CUDA: no driver, or one that is too old
+        why = f"CuPy says: {error}"
+    if why:
+        raise UnsupportedError(f"{what} needs a GPU and its driver where it runs, and {why}; leave out device=")
     return cupy
 
 
