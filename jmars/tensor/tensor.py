@@ -16,9 +16,12 @@ import datetime
 import math
 import numbers
 import operator
+import sys
 from abc import ABCMeta
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dis import opname
+from types import FrameType
 from typing import Any, SupportsIndex, cast
 
 import numpy as np
@@ -452,6 +455,8 @@ class Tensor(TensorMethods, TensorOperators):
             raise TypeError(f"'numpy.{self.dtype.type.__name__}' object does not support item assignment")
         if not self._place.is_array and isinstance(index, int | np.integer):  # a record's field by its number
             index = self.dtype.names[index]  # type: ignore[index]  # checked above
+        if value.__class__ is Tensor and value._place.buffer is self._place.buffer:
+            _refuse_swap(value, sys._getframe(1))
         with SmallValues.writing:  # also while a write makes a node of the node before
             if write_small_part(self, index, value):
                 return
@@ -601,6 +606,18 @@ class Tensor(TensorMethods, TensorOperators):
 
     def __deepcopy__(self, memo: Any) -> Tensor:
         return cast(Tensor, call("copy", self))
+
+
+_CALLS = frozenset({"CALL", "CALL_FUNCTION_EX", "CALL_KW", "PRECALL"})
+
+
+def _refuse_swap(value: Tensor, frame: FrameType) -> None:
+    """Refuse a view of several elements that C code writes to its own array, as `shuffle` of NumPy does."""
+    if value.ndim and opname[frame.f_code.co_code[frame.f_lasti]] in _CALLS:  # not by a statement `x[i] = x[j]`
+        raise UnsupportedError(
+            "shuffle of NumPy's generators swaps rows, which are views of a tensor, and would lose some; take "
+            "x = rng.permutation(x), or shuffle in a %%jmars cell by a generator made there, np.random.default_rng(0)"
+        )
 
 
 def _write_flat(memory: np.ndarray[Any, Any], index: Any, value: Any) -> None:

@@ -11,6 +11,7 @@ import pytest
 import jmars
 import jmars.tensor as mt
 from jmars.config import config
+from jmars.errors import UnsupportedError
 from jmars.tensor import Tensor
 
 CELL = """%%jmars
@@ -114,3 +115,23 @@ def test_numbers_pass_through_execute_and_are_not_planned(made):
     assert made("jmars.execute(y.mean(), y.max())") == (19999.5, 39999.0)
     with pytest.raises(TypeError, match="%jmars plan"):
         jmars.plan_of(np.float64(1))
+
+
+SHUFFLES = ["np.random.default_rng(0).shuffle(rows)", "np.random.shuffle(rows)", "%%jmars\nrng.shuffle(rows)"]
+
+
+@pytest.mark.filterwarnings("ignore:you are shuffling")
+@pytest.mark.parametrize("text", SHUFFLES)
+def test_numpys_shuffle_of_rows_is_refused_before_it_loses_some(made, text):
+    made("rng = np.random.default_rng(0)")
+    made("%%jmars\nrows = np.arange(20.0).reshape(10, 2) + 0\nline = np.arange(10) + 0")
+    failed = made.run(text)
+    assert isinstance(failed.error, UnsupportedError)
+    assert "rng.permutation(x)" in failed.text
+    np.testing.assert_array_equal(made["rows"].fetch(), np.arange(20.0).reshape(10, 2))
+    assert sorted(made("rng.permutation(rows)")[:, 1]) == list(range(1, 20, 2))
+    made("%%jmars\nnp.random.default_rng(0).shuffle(rows)")
+    made(text.replace("rows", "line"))  # elements are no views
+    assert sorted(made["line"]) == list(range(10)) and sorted(made["rows"].fetch()[:, 0]) == list(range(0, 20, 2))
+    made("rows[0], rows[1:3] = rows[5], rows[3:5]")  # by statements, as in NumPy
+    made("rows[:5] = rows[5:]")
