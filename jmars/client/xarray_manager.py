@@ -18,6 +18,7 @@ Source: xarray `namedarray/parallelcompat.py`, `core/indexing.py`, `core/nputils
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -35,8 +36,15 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.ops.gufuncs import apply_gufunc
 from jmars.tensor.ops.map_blocks import map_blocks
 from jmars.tensor.ops.npy import from_blocks
-from jmars.tensor.splits import chunk_bytes, common_splits, decide_splits
+from jmars.tensor.splits import COUNTED_BYTES, chunk_bytes, common_splits, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
+
+
+def _piece(given: Any, length: int) -> int:
+    """Length of a file's pieces along an axis; that of the axis where the file has none."""
+    longest = max(given) if isinstance(given, tuple | list) else given
+    return min(int(longest or length), length)
+
 
 Make = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -59,15 +67,28 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
 
     def normalize_chunks(self, chunks: Any, shape: Any = None, limit: Any = None, dtype: Any = None,
                          previous_chunks: Any = None) -> Any:  # fmt: skip
-        """Lengths of chunks from the `chunks` of xarray's users."""
+        """Lengths of chunks from the `chunks` of xarray's users.
+
+        Automatic axes get whole pieces of the file (`previous_chunks`), as many as a chunk of the default size holds.
+        """
         shape = tuple(shape)
+        kind = np.dtype(dtype if dtype is not None else float)
         if isinstance(chunks, Mapping):
             chunks = tuple(chunks.get(axis) for axis in range(len(shape)))
-        if isinstance(chunks, tuple | list) and len(chunks) == len(shape):
-            kind = np.dtype(dtype if dtype is not None else float)
-            auto = decide_splits(shape, kind)
-            chunks = tuple(auto[i] if entry == "auto" else entry for i, entry in enumerate(chunks))
-        return decide_splits(shape, np.dtype(dtype if dtype is not None else float), chunks)
+        if not isinstance(chunks, tuple | list) or len(chunks) != len(shape):
+            return decide_splits(shape, kind, chunks)
+        given = tuple(-1 if n == 0 else entry for entry, n in zip(chunks, shape))
+        if previous_chunks is None or "auto" not in given:
+            return decide_splits(shape, kind, given)
+        pieces = [_piece(one, n) if entry == "auto" else 1 for entry, one, n in zip(given, previous_chunks, shape)]
+        bytes_of_auto = chunk_bytes() * kind.itemsize // max(kind.itemsize, COUNTED_BYTES)
+        room = f"{max(bytes_of_auto // math.prod(pieces), 1)}B"
+        counts = tuple(-(-n // piece) for n, piece in zip(shape, pieces))
+        found = decide_splits(counts, kind, tuple(room if entry == "auto" else entry for entry in given))
+        return tuple(
+            tuple(int(n) for n in np.diff(np.minimum(np.cumsum((0, *axis)) * piece, length)))
+            for axis, piece, length in zip(found, pieces, shape)
+        )
 
     def from_array(self, data: Any, chunks: Any, **kwargs: Any) -> Tensor:
         """A tensor of an array; an array in a file is read chunk by chunk on the workers."""
@@ -246,7 +267,9 @@ def _teach_points() -> None:
         if not isinstance(self.array, Tensor):
             return before(self, indexer)
         key = indexer.tuple
-        return mt.moveaxis(self.array[key], *places(key))
+        found = mt.moveaxis(self.array[key], *places(key))
+        lone = key[0] if len(key) == 1 and isinstance(key[0], Tensor) else None
+        return found if lone is None or found.shape != lone.shape else found.rechunk(lone.chunks)
 
     adapter._vindex_get = at_points  # type: ignore[union-attr]
 

@@ -193,6 +193,37 @@ def test_results_can_be_kept_on_the_cluster(cluster, air):
     xr.testing.assert_allclose(kept.compute(), air.mean("lon"))
 
 
+def test_automatic_chunks_are_whole_pieces_of_a_file():
+    manager = JmarsManager()
+    shape, pieces = (1000, 721, 1440), (24, (100,) * 7 + (21,), 500)
+    found = manager.normalize_chunks(("auto", 100, "auto"), shape, dtype="f4", previous_chunks=pieces)
+    assert tuple(map(sum, found)) == shape
+    assert all(n % 24 == 0 for n in found[0][:-1]) and len(found[0]) > 1
+    assert found[1] == pieces[1] and all(n % 500 == 0 for n in found[2][:-1])
+    large = manager.normalize_chunks(("auto",), (10**9,), dtype="f8", previous_chunks=(10**8,))
+    assert large == ((10**8,) * 10,)  # a piece is never cut
+    assert manager.normalize_chunks((0, "auto"), (0, 5), dtype=float) == ((0,), (5,))
+
+
+@pytest.mark.parametrize("chunks", [{}, "auto", {"time": 10}])
+def test_many_files_are_one_array_read_on_the_workers(cluster, air, tmp_path, chunks):
+    pytest.importorskip("scipy")
+    for k in range(0, 60, 20):
+        air[k : k + 20].to_netcdf(tmp_path / f"{k:02}.nc", engine="scipy")
+    with xr.open_mfdataset(
+        sorted(tmp_path.iterdir()), engine="scipy", combine="nested", concat_dim="time", data_vars="minimal",
+        coords="minimal", compat="override", chunks=chunks, chunked_array_type="jmars",
+    ) as data:  # fmt: skip
+        assert data.air.chunks[0] == ((10,) * 6 if chunks == {"time": 10} else (20,) * 3)
+        assert isinstance(data.air.data, Tensor)
+        xr.testing.assert_equal(data.air.compute(), air[:60])
+
+
+def test_where_a_line_is_greatest_has_the_chunks_of_the_data(cluster, air):
+    lazy = air.fillna(0).chunk({"lat": 3, "lon": 2}, chunked_array_type="jmars")
+    assert lazy.idxmax("time").chunks == lazy.max("time").chunks == ((3, 3), (2, 2, 2, 2))
+
+
 @pytest.mark.parametrize("axis", [0, -1, None])
 def test_scans_run_over_all_chunks_of_an_axis(cluster, axis):
     x = np.arange(12.0).reshape(3, 4)
