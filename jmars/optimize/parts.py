@@ -168,7 +168,9 @@ def _drawings(operand: Doubles, wishes: Sequence[Wish], meta: TensorMeta, full: 
     apart = {}
     for part, line, chunks in reversed(wishes):
         box = around(part)
-        apart[box, chunks or splits_of(box, meta)] = line
+        if chunks is None or size(box) > size(part):
+            chunks = splits_of(box, meta)
+        apart[box, chunks] = line
     box = tuple(itertools.starmap(_spanned, zip(*(one for one, _ in apart), strict=True)))
     cost, best = min((kept(one), number) for number, one in enumerate((whole(meta), box)))
     if cost < sum(itertools.starmap(seconds, apart)):
@@ -302,6 +304,7 @@ class _Rebuilt:
     ) -> int:
         """Adds the operand of a part of a tensor with the metadata `meta`; returns its number."""
         line, made, chunks = plan.line or operand.line, plan.how.operand, plan.chunks or splits_of(plan.part, meta)
+        assert all(sum(cut) == len(axis) for cut, axis in zip(chunks, plan.part, strict=True)), meta.key
         if isinstance(made, Slice):
             ((_, part),) = plan.how.reads
             row, places = self._found(read[0], graph.metas[read[0]], part)

@@ -324,6 +324,13 @@ def test_what_is_needed_is_drawn(draw):
     assert compile_graph(TensorGraph.of([t.data]), {}).tiled.n == 6  # elements of three chunks, and what lies between
 
 
+def test_elements_of_rechunked_random_numbers_are_drawn_with_what_lies_between(monkeypatch):
+    x = mt.random.default_rng(1).random((8, 9), chunks=(7, 4)).rechunk((3, 9))
+    for index in ([4, 5, 7], [0, 3, 1, 0], slice(1, 8, 3)):
+        part = x[index] * 2
+        assert values([part], monkeypatch, True)[0][0].tobytes() == values([part], monkeypatch, False)[0][0].tobytes()
+
+
 def test_graphs_without_narrow_selections_stay_as_they_are():
     x = mt.asarray(Y, chunks=50) * 2
     for tensor in (x[1:] - x[:-1], x, x[3:], mt.asarray(Y, chunks=50)[:5]):
