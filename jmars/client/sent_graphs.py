@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import io
 import itertools
-import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,7 +34,7 @@ from jmars.model.collector import without_collections
 from jmars.model.messages import Submission
 from jmars.tensor.from_array import COPIED, FromArray
 from jmars.tensor.operand import TensorData
-from jmars.tensor.ops.indexing import Slice, Take
+from jmars.tensor.ops.indexing import Slice
 from jmars.tensor.ops.npy import Layout, LoadNpy, mapped_layout
 from jmars.tensor.structure import bindings, canonical, digest
 from jmars.tensor.tensor_graph import LinkedGraph, TensorGraph
@@ -233,7 +232,6 @@ class Uploads:
                     uploaded.append(key := f"{key}-{os.urandom(4).hex()}")
                     keys[number] = key
                 self._shared.upload(key, operand.array, linked.nodes[number].chunks)
-        read_parts(linked)
 
     def _file(self, array: np.ndarray[Any, Any]) -> Layout | None:
         """Place of a large array in a file that the workers can read, or None."""
@@ -262,31 +260,6 @@ def _slices(array: np.ndarray[Any, Any], readers: Sequence[TensorData]) -> list[
             return None
         found.append((node, np.asarray(array[node.op.entries()])))
     return found if sum(part.nbytes for _, part in found) <= array.nbytes else None
-
-
-def read_parts(linked: LinkedGraph) -> None:
-    """Let slices and rows of a file's array be read alone, unless further operands read the array, or the parts have
-    more elements than the array.
-    """
-    readers: dict[int, list[int]] = {}
-    for number, inputs in enumerate(linked.inputs):
-        for one in inputs:
-            if isinstance(linked.operands[one], LoadNpy):
-                readers.setdefault(one, []).append(number)
-    for source, numbers in readers.items():
-        op: Any = linked.operands[source]
-        parts: list[Any] = [linked.operands[number] for number in numbers]
-        sizes = [math.prod(linked.nodes[number].shape) for number in numbers]
-        are_parts = all(isinstance(one, Slice | Take) for one in parts) and op.positions is None
-        if source in linked.results or not are_parts or sum(sizes) > math.prod(linked.nodes[source].shape):
-            continue
-        for number, one in zip(numbers, parts, strict=True):
-            splits = linked.nodes[number].chunks
-            if isinstance(one, Slice):
-                made = LoadNpy(op.layout.part(one.entries()), splits, line=one.line)
-            else:
-                made = LoadNpy(op.layout, splits, one.axis, one.positions.tobytes(), line=one.line)
-            linked.operands[number], linked.inputs[number] = made, ()
 
 
 def move_here(cluster: Cluster, data: Sequence[TensorData]) -> None:
