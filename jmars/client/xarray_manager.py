@@ -95,7 +95,8 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
         splits = self.normalize_chunks(chunks, data.shape, dtype=data.dtype)
         if isinstance(data, np.ndarray):
             return as_tensor(data, chunks=splits)
-        return from_blocks(_Reader(data), data.shape, data.dtype, chunks=splits, name="read", takes="steps")
+        how: Any = {"name": "read", "takes": "steps", "pieces": _pieces(data)}
+        return from_blocks(_Reader(data), data.shape, data.dtype, chunks=splits, **how)
 
     def compute(self, *data: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Values, computed as a single graph."""
@@ -220,6 +221,18 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
     def get_auto_chunk_size(self) -> int:
         """Bytes of a chunk where the user gives no size."""
         return chunk_bytes()
+
+
+def _pieces(data: Any) -> tuple[int, ...]:
+    """Lengths of the pieces of the Zarr array that an array of xarray's reads whole; () where not known."""
+    shape = data.shape
+    while hasattr(data, "array"):  # layers that decode, index later, and copy
+        key = getattr(getattr(data, "key", None), "tuple", ())
+        if any(entry != slice(None) for entry in key):
+            return ()
+        data = data.array
+    found: Any = getattr(data, "_array", None)
+    return tuple(found.chunks) if hasattr(found, "shards") and found.shape == shape else ()
 
 
 class _Reader:

@@ -55,7 +55,7 @@ from jmars.optimize.fuse_groups import FusedGraph, is_result, rebuilt
 from jmars.optimize.parts import push_down_parts
 from jmars.optimize.regions import FusionLimits, fuse_chains, fuse_colors, fuse_regions
 from jmars.optimize.rematerialise import Rematerialised, rematerialise
-from jmars.optimize.slices import cut_slices, push_down_rechunks
+from jmars.optimize.slices import cut_slices, push_down_rechunks, read_rechunked
 from jmars.switches import TASK_DEFAULTS, checked
 from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, GraphLayer
 from jmars.tensor.operand import Annotation, Operand, TensorMeta
@@ -422,7 +422,7 @@ def compile_graph(
     if switch["fuse_enabled"] and switch["fuse_tileable"]:
         graph = push_down_rechunks(graph)
     if switch["parts"]:
-        graph = push_down_parts(graph)
+        graph = push_down_parts(read_rechunked(graph, workers))
     if switch["fuse_enabled"] and switch["fuse_tileable"]:
         graph = cut_slices(graph)
     if switch["fuse_enabled"] and switch["fuse_tileable"]:

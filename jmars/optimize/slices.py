@@ -3,11 +3,14 @@
 The chunks of `u[1:]` and `u[:-1]` begin at different places, so one of them is rechunked. `push_down_rechunks` pushes a
 rechunk behind elementwise operands down to their slices. `cut_slices` cuts a slice that is rechunked by a few elements
 from the sliced array anew: each of its chunks has most elements in one chunk, and slivers of its neighbours.
+
+`read_rechunked` reads a file in the chunks of a rechunk behind it, where whole pieces of the file stay together.
 Source: docs/decisions/0061-shifted-slices.md; predicate pushdown (Ullman 1988).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -17,8 +20,11 @@ from jmars.tensor.operand import Operand, Splits, TensorMeta
 from jmars.tensor.ops.chunks import Rechunk
 from jmars.tensor.ops.formula import ElementwiseOperand
 from jmars.tensor.ops.indexing import CutSlice, Slice
+from jmars.tensor.ops.npy import FromBlocks
 from jmars.tensor.ops.random_draws import Doubles
+from jmars.tensor.ops.reduction import Reduction, Scan, is_exact
 from jmars.tensor.ops.setitem import SetSlice
+from jmars.tensor.parts import pieces_read, whole
 from jmars.tensor.splits import are_near
 from jmars.tensor.tensor_graph import TensorGraph
 
@@ -48,6 +54,69 @@ def push_down_rechunks(graph: TensorGraph) -> TensorGraph:
         if k in wanted and is_rechunk(operands[k]):
             stands_for[k] = inputs[k][0]
     return _recut(graph, wanted, stands_for) if wanted else graph
+
+
+def read_rechunked(graph: TensorGraph, workers: int = 1) -> TensorGraph:
+    """Reads files in the chunks of a rechunk behind them, also behind elementwise operands, where no piece of a file is
+    read more often, and where there are as many chunks as before or two for each of `workers`; returns `graph` itself
+    if there are none, or if operands are annotated.
+    """
+    if not any(map(is_rechunk, graph.operands)) or any(one.annotation is not None for one in graph.operands):
+        return graph
+    made = TensorGraph(list(graph.operands), list(graph.inputs), list(graph.metas), graph.results)
+    operands, inputs, metas = made.operands, made.inputs, made.metas
+    readers, asked = readers_of(graph), set(graph.results)
+    stands_for = list(range(len(operands)))
+    for k, operand in enumerate(operands):
+        inputs[k] = tuple(stands_for[one] for one in inputs[k])
+        if not is_rechunk(operand):
+            continue
+        ((first,), splits) = inputs[k], metas[k].chunks
+        if math.prod(metas[k].grid) < min(2 * workers, math.prod(metas[first].grid)):
+            continue
+        chain = _recuttable(made, readers, asked, first, splits)
+        if not chain or (len(chain) > 1 and any(_adds_blocks(operands[one]) for one in readers[k])):
+            continue
+        for one in chain:
+            metas[one] = structs.replace(metas[one], chunks=splits)
+            if isinstance(operands[one], ElementwiseOperand):
+                operands[one] = replace(operands[one], splits=splits)  # type: ignore[call-arg]
+        metas[first], stands_for[k], readers[first] = metas[first].renamed(metas[k].key), first, readers[k]
+        if k in asked:
+            asked.add(first)
+    made.results = [stands_for[k] for k in graph.results]
+    return graph if stands_for == list(range(len(operands))) else reached(made)
+
+
+def _recuttable(
+    graph: TensorGraph, readers: Sequence[Sequence[int]], asked: set[int], first: int, chunks: Splits
+) -> list[int]:
+    """The tensor `first` and all that it is computed of, if these are elementwise operands on files that may be read in
+    other chunks; else [].
+    """
+    found: list[int] = []
+    stack = [first]
+    while stack:
+        k = stack.pop()
+        operand, meta = graph.operands[k], graph.metas[k]
+        if k in asked or len(readers[k]) != 1 or meta.shape != graph.metas[first].shape:
+            return []
+        if isinstance(operand, FromBlocks):
+            pieces, part = operand.pieces, whole(meta)
+            if operand.takes == "chunks" or not pieces or 0 in meta.shape:
+                return []
+            if pieces_read(part, chunks, pieces) > pieces_read(part, meta.chunks, pieces):
+                return []
+        elif type(operand) is not ElementwiseOperand or not graph.inputs[k]:
+            return []
+        found.append(k)
+        stack += dict.fromkeys(graph.inputs[k])
+    return found
+
+
+def _adds_blocks(operand: Operand) -> bool:
+    """Whether an operand, fused with an expression, adds floats in other blocks than those of a stored chunk."""
+    return isinstance(operand, Scan) or (isinstance(operand, Reduction) and not is_exact(operand.reducer))
 
 
 def cut_slices(graph: TensorGraph) -> TensorGraph:

@@ -8,14 +8,13 @@ Source: docs/decisions/0067-read-what-is-needed.md.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Hashable, Sequence
 
 import numpy as np
 from msgspec import Struct
 
 from jmars.optimize.passes import Compiled
-from jmars.tensor.parts import Axis, Part, SourcePart, common, in_chunks, joined, positions, size, tidy
+from jmars.tensor.parts import Part, SourcePart, common, joined, pieces_read, size, touched_pieces
 from jmars.units import format_bytes
 
 COMPARED = 6  # parts of a source that are compared with each other, the largest
@@ -108,16 +107,6 @@ def _pieces(parts: Sequence[SourcePart]) -> tuple[int, int, int]:
     """Reads of pieces of the file: by chunk, by part, and of all parts together; zeros where pieces are not known."""
     if not all(one.pieces for one in parts):
         return 0, 0, 0
-    times, read = 0, []
-    for one in parts:
-        axes = list(zip(one.part, one.chunks, one.pieces, strict=True))
-        times += math.prod(sum(len(_touched(some, n)) for some in in_chunks(axis, chunks)) for axis, chunks, n in axes)
-        read.append(tuple(_touched(axis, n) for axis, _, n in axes))
+    times = sum(pieces_read(one.part, one.chunks, one.pieces) for one in parts)
+    read = [tuple(map(touched_pieces, one.part, one.pieces)) for one in parts]
     return times, sum(map(size, read)), _union(read)
-
-
-def _touched(axis: Axis, n: int) -> Axis:
-    """The pieces of length `n` along an axis with kept positions."""
-    if isinstance(axis, range) and axis.step <= n:
-        return range(axis[0] // n, axis[-1] // n + 1)
-    return tidy(np.unique(positions(axis) // n))

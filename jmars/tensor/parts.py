@@ -289,6 +289,37 @@ def in_chunks(axis: Axis, lengths: Sequence[int]) -> list[Axis]:
     return [pick(axis, range(end - n, end)) for end, n in zip(ends, lengths)]
 
 
+def pieces_read(part: Part, chunks: Splits, pieces: Sequence[int]) -> int:
+    """How often pieces of a file, of these lengths, are read for the chunks of a part.
+
+    Examples
+    --------
+    >>> pieces_read((range(10),), ((5, 5),), (2,)), pieces_read((range(10),), ((6, 4),), (2,))
+    (6, 5)
+    """
+    return math.prod(map(_pieces_along, part, chunks, pieces))
+
+
+def _pieces_along(axis: Axis, lengths: Sequence[int], n: int) -> int:
+    """Pieces of length `n` that chunks of these numbers of positions touch, together."""
+    if isinstance(axis, range) and axis.step > n:
+        return len(axis)
+    ends = np.cumsum(lengths)
+    if isinstance(axis, range):
+        low, high = axis.start + axis.step * (ends - lengths), axis.start + axis.step * (ends - 1)
+        return int((high // n - low // n + 1).sum())
+    begins = np.diff(axis // n, prepend=-1) != 0
+    begins[ends - lengths] = True
+    return int(begins.sum())
+
+
+def touched_pieces(axis: Axis, n: int) -> Axis:
+    """The pieces of length `n` along an axis with kept positions."""
+    if isinstance(axis, range) and axis.step <= n:
+        return range(axis[0] // n, axis[-1] // n + 1)
+    return tidy(np.unique(positions(axis) // n))
+
+
 def reshaped(part: Part, shape: Sequence[int], other: Sequence[int]) -> Part | None:
     """The smallest part, of an array reshaped from `shape` to `other`, that holds a part; None: not known, too large.
 

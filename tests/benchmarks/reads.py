@@ -7,6 +7,8 @@ of `parts` off, bit by bit but for products of matrices, and with NumPy's. `goal
 function of whole chunks is asked for, or points. --bar: only lines over 1.1 times the goal, with other bits, or with
 more elements than dask.array reads; their number is the exit status.
 
+First the pieces of a file that are read, by default chunks.
+
 Sources: y, z (4000, 4000) in chunks of 1000²; v (4000,); t (365, 90, 180) in chunks of 30 days.
 """
 
@@ -28,6 +30,7 @@ import xarray as xr
 import jmars
 import jmars.tensor as mt
 from jmars.config import config
+from jmars.tensor.files import aligned_splits
 
 N = 4000
 M = 1_000_000
@@ -226,14 +229,53 @@ def columns(log: str) -> dict[str, list[tuple[int | None, Any]]]:
     return found
 
 
+PIECES: list[tuple[str, Callable[[Any], Any], int]] = [
+    ("p[:10, :10]", lambda p: p[:10, :10], 1),
+    ("(p + 1)[::500, 7]", lambda p: (p + 1)[::500, 7], 8),
+    ("p[:, 7]", lambda p: p[:, 7], 16),
+    ("p[:10, :10] + p[-10:, -10:]", lambda p: p[:10, :10] + p[-10:, -10:], 2),
+    ("p.sum(axis=0)[:10]", lambda p: p.sum(axis=0)[:10], 16),
+    ("sort(p, axis=0)[:, 260:300]", lambda p: mt.sort(p, axis=0)[:, 260:300], 16),
+    ("sort(p, axis=0)", lambda p: mt.sort(p, axis=0), 256),
+    ("p.rechunk(500) + 1", lambda p: p.rechunk(500) + 1, 256),
+]
+
+
+class LoggedPieces(Logged):
+    """Reads boxes of y and notes how many pieces of 250² they touch."""
+
+    def __call__(self, box: Sequence[slice]) -> Any:
+        touched = [len({at // 250 for at in range(n)[one]}) for one, n in zip(box, self.shape)]
+        with open(self.log, "ab", buffering=0) as file:
+            file.write(b"%d\n" % math.prod(touched))
+        return elements(self.name, box)
+
+
+def read_pieces(log: str) -> int:
+    """Prints the pieces of a file that are read, by default chunks; returns the number of lines that miss."""
+    missed = 0
+    print(f"{'pieces of a file':42} {'needed':>11}{'jmars':>14}")
+    with jmars.Cluster(n_workers=1, memory_limit="3GiB"):
+        splits = aligned_splits(SHAPES["y"], np.dtype("f8"), (250, 250), None, None)
+        for text, function, needed in PIECES:
+            open(log, "wb").close()
+            p = mt.from_blocks(LoggedPieces("y", log), SHAPES["y"], "f8", splits, takes="steps", pieces=(250, 250))
+            function(p).fetch()
+            with open(log, "rb") as file:
+                read = sum(map(int, file.read().split()))
+            print(f"{text:42} {needed:11,}{read:14,}" + ("over the goal" if read > needed else ""))
+            missed += read > needed
+    return missed
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bar", action="store_true", help="only lines that miss the goal; their number is the status")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         found = columns(os.path.join(folder, "log"))
+        missed = read_pieces(os.path.join(folder, "log"))
     titles = [title for title in found if title != "needed"]
-    missed = 0
     print(f"{'expression':42} {'goal':>11}" + "".join(f"{title:>14}" for title in titles))
     for k, case in enumerate(CASES):
         goal, (read, value) = case.goal or case.needed, found["jmars"][k]

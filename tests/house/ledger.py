@@ -16,7 +16,7 @@ from tests.house.source import PACKAGE, modules
 TABLE = """
   1450  random
             tensor/ops/*random*
-   890  parts: only what results need is read
+   920  parts: only what results need is read
             tensor/parts.py optimize/parts.py optimize/sources.py
   1450  files
             tensor/files.py tensor/ops/npy.py tensor/atomic_file.py
@@ -37,7 +37,7 @@ TABLE = """
             devices/* memory/device_memory.py kernels/cuda_text.py plan/devices.py processes/gpu*
   3700  kernels, NumPy back end, fusing
             kernels/* native/*
-  2540  optimize
+  2550  optimize
             optimize/*
   2700  planner portfolio, drift, replan
             plan/improve.py plan/partition.py plan/initial.py plan/best_plan.py

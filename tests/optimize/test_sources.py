@@ -6,7 +6,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.optimize.passes import compile_graph
 from jmars.optimize.sources import sources_of
-from jmars.tensor.parts import common, positions
+from jmars.tensor.parts import common, counts, in_chunks, pieces_read, positions, tidy
 from jmars.tensor.tensor_graph import TensorGraph
 
 
@@ -73,3 +73,14 @@ def test_common_positions_are_those_of_both():
         want = np.intersect1d(*map(list, pair))
         assert np.array_equal(positions(common(*pair)), want)
         assert np.array_equal(positions(common(pair[0], np.array(pair[1]))), want)
+
+
+def test_reads_of_pieces_are_counted_by_chunk():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        kept = np.sort(rng.choice(60, rng.integers(1, 20), replace=False))
+        axis = tidy(kept) if rng.integers(2) else range(*(rng.integers((0, 30, 1), (9, 60, 9)).tolist()))
+        lengths = counts(axis, (7,) * 9)
+        for n in (1, 3, 10):
+            want = sum(len({at // n for at in positions(some).tolist()}) for some in in_chunks(axis, lengths))
+            assert pieces_read((axis,), (lengths,), (n,)) == want

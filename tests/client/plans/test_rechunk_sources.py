@@ -151,8 +151,7 @@ def test_chunks_of_files_stay_whole_pieces():
 
 
 def test_a_plan_says_which_chunks_fit():
-    options = {"name": "plane", "takes": "steps", "pieces": (100, 100)}
-    x = mt.from_blocks(np.zeros, (2000, 2000), float, (200, 200), **options)
+    x = mt.from_blocks(np.zeros, (2000, 2000), float, (200, 200), name="plane")
     plan = plan_for([mt.sort(x, axis=0).data], 2, 2**30, known=Profile().as_data())
     other = plan.what_if(chunks="fit")
     assert other.change == {"chunks": {"plane": (2000, 200)}} and other.operands < plan.operands
