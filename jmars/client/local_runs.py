@@ -90,6 +90,7 @@ class LocalRuns:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._leaves = LocalLeaves(cluster)
+        self.forget, self.release = self._leaves.forget, self._leaves.release
         self._plans: dict[bytes, LocalPlan | None] = {}  # by structure, None where it runs on the cluster; oldest first
         self._settings: dict[str, Any] = {}  # switches with which the plans were made
         self._lock = threading.Lock()
@@ -134,14 +135,6 @@ class LocalRuns:
         value.flags.writeable = False
         node.op = FromArray(array=value, line=node.op.line)
         return value
-
-    def forget(self, key: str) -> None:
-        """Let go of the chunks of a tensor that the cluster drops."""
-        self._leaves.forget(key)
-
-    def release(self) -> None:
-        """Let go of all chunks in the cluster's memory, which a job may need."""
-        self._leaves.release()
 
     @staticmethod
     def _known(node: TensorData) -> Array | None:

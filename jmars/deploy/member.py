@@ -235,7 +235,7 @@ class Member:
 
     async def close(self) -> None:
         """End all processes, and remove all files."""
-        self.exchange.close()
+        self.exchange.carrier.close()
         await self.machine.close()
         self.folders.remove()
 

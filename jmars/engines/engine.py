@@ -495,7 +495,7 @@ class Results:
 
     def __init__(self, release: Callable[[Sequence[Result]], None]) -> None:
         self.used = self.peak = 0
-        self._kept: dict[int, Kept] = {}
+        self.kept: dict[int, Kept] = {}
         self._values = 0  # bytes of the values
         self._release = release
 
@@ -506,22 +506,18 @@ class Results:
         if self._values + size > MOST_VALUES:
             kept, size = kept._replace(value=None), 0
         self._values += size
-        self._kept[chunk] = kept
+        self.kept[chunk] = kept
         self.used += kept.nbytes
         self.peak = max(self.peak, self.used)
 
-    def find(self, chunk: int) -> Kept | None:
-        """Where a chunk is; None for a chunk that is not here."""
-        return self._kept.get(chunk)
-
     def workers(self, chunks: Mapping[int, int]) -> dict[int, int]:
         """Workers that made some chunks, by the keys of `chunks`, where they are known."""
-        found = {name: self._kept[chunk].worker for name, chunk in chunks.items() if chunk in self._kept}
+        found = {name: self.kept[chunk].worker for name, chunk in chunks.items() if chunk in self.kept}
         return {name: worker for name, worker in found.items() if worker >= 0}
 
     def free(self, chunks: Iterable[int]) -> None:
         """Release chunks; chunks that are not here do not matter."""
-        freed = [self._kept.pop(chunk) for chunk in chunks if chunk in self._kept]
+        freed = [self.kept.pop(chunk) for chunk in chunks if chunk in self.kept]
         if freed:
             self.used -= sum(kept.nbytes for kept in freed)
             self._values -= sum(len(kept.value or b"") for kept in freed)
@@ -530,14 +526,14 @@ class Results:
     def made_by(self, tasks: Iterable[str]) -> list[int]:
         """Chunks that are results of these tasks."""
         names = set(tasks)
-        return [chunk for chunk, kept in self._kept.items() if kept.result.task in names]
+        return [chunk for chunk, kept in self.kept.items() if kept.result.task in names]
 
     def clear(self) -> None:
         """Release all chunks."""
-        self.free(list(self._kept))
+        self.free(list(self.kept))
 
     def __len__(self) -> int:
-        return len(self._kept)
+        return len(self.kept)
 
 
 BANDWIDTH = 0.3e9  # bytes a second between workers, as measured for Dask and Ray on plain TCP, until the engine tells

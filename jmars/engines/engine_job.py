@@ -291,7 +291,7 @@ class EngineJob:
         self._port.wake(self)
 
     def _kept(self, operand: int) -> Kept | None:
-        return self._results.find(self.table.chunk[operand])
+        return self._results.kept.get(self.table.chunk[operand])
 
     def _bytes(self, operand: int) -> int:
         shape = self._shapes.get(operand)

@@ -84,6 +84,7 @@ class EngineWorkers:
         self.engine, self.profile = engine, profile
         self.rows: list[EngineRow] = []
         self.results = Results(engine.release)
+        self.free_chunks = self.results.free  # chunks within groups are not kept, and do not matter
         self.workers_changed: Callable[[], None] = lambda: None
         self._prefix, self._closed = prefix, closed
         self._number: dict[str, int] = {}  # by key of the engine
@@ -159,10 +160,6 @@ class EngineWorkers:
     def close_job(self, job: str) -> None:
         """Forget a job once no task of the job runs; then report JobClosed."""
         self._jobs[job].close()
-
-    def free_chunks(self, chunks: Sequence[int]) -> None:
-        """Release chunks; chunks within groups are not kept, and do not matter."""
-        self.results.free(chunks)
 
     def report(self, report: Report) -> None:
         """Send a report to the scheduler."""
@@ -258,7 +255,7 @@ class EngineWorkers:
     async def read(self, wanted: ChunkElements) -> bytes:
         """Elements of a chunk; raises ChunkLostError for a chunk that is not here, ClusterError for bytes outside."""
         chunk = wanted.chunk
-        kept = self.results.find(chunk)
+        kept = self.results.kept.get(chunk)
         if kept is None:
             raise ChunkLostError(f"chunk {chunk} is no longer on the cluster; compute it again")
         wanted.check(kept.nbytes)
@@ -267,7 +264,7 @@ class EngineWorkers:
         try:
             return await self.engine.read(kept.result, wanted)
         except ChunkLostError as error:
-            if self.results.find(chunk) == kept:
+            if self.results.kept.get(chunk) == kept:
                 self.lost([kept.result.task], str(error), "signal")
             raise
 

@@ -303,7 +303,7 @@ class ChunkReads:
         self._withdraw.pop(chunk, None)
         if chunk in self.withdrawn:
             self.withdrawn.discard(chunk)
-            self._chunks.fetch_withdrawn(slot)
+            self._chunks.allocator.free(slot)
             self._fetched(chunk, False, error)
         else:
             self._fetched(chunk, self._chunks.fetch_done(chunk, place, slot, error), error)

@@ -132,6 +132,8 @@ class CellEngine:
         self.job: Job | None = None  # newest job
         self._cluster, self._engine, self._display, self._cell = cluster, engine, display, cell
         self._name, self._background = name, background
+        self.limits, self.free_memory, self.plan = engine.limits, engine.free_memory, engine.plan
+        self.held, self.small = engine.held, cluster.local.small
         self._implicit = ImplicitComputes()
 
     # called by tensors in the middle of the cell
@@ -157,10 +159,6 @@ class CellEngine:
         there = iter(fetch_each(self._cluster, [one for one, value in zip(data, here) if value is None]))
         return [next(there) if value is None else value for value in here]
 
-    def held(self, data: TensorData) -> bool:
-        """Whether the cluster has the value."""
-        return self._engine.held(data)
-
     def look(self, data: Sequence[TensorData]) -> None:
         """Computes nodes without a value in this process, as a single job of the cell."""
         __tracebackhide__ = True
@@ -172,25 +170,9 @@ class CellEngine:
         """True: a text of an array has values, as in NumPy."""
         return True
 
-    def small(self, data: TensorData, touched: int) -> Any:
-        """The value of a small node, which a loop over its elements reads; None while it is not known."""
-        return self._cluster.local.small(data, touched)
-
     def tries_on_worker(self) -> bool:
         """True: the cell's view shows the job."""
         return True
-
-    def limits(self) -> tuple[int, int]:
-        """Memory limit in bytes and number of workers of the cell's cluster."""
-        return self._engine.limits()
-
-    def free_memory(self) -> int:
-        """Bytes of memory that this process's machine still has."""
-        return self._engine.free_memory()
-
-    def plan(self, data: Sequence[TensorData], policy: str | None = None) -> Any:
-        """Predicts the cost of computing `data`; starts nothing."""
-        return self._engine.plan(data, policy)
 
     # called at the end of the cell
 

@@ -326,7 +326,7 @@ class JournaledSession:
         """
         if self._journal.size < self.longest or self._session.active or self._journal.trouble:
             return
-        self._reports = {job: one for job, one in self._reports.items() if self._session.remembers(job) is not None}
+        self._reports = {job: one for job, one in self._reports.items() if job in self._session.graphs}
         ticket_of = {job: ticket for ticket, job in self.tickets.items() if job in self._reports}
         self.tickets = {ticket: job for job, ticket in ticket_of.items()}
         meta = self._session.meta

@@ -107,7 +107,7 @@ class Resuming:
         try:
             for record in story:
                 await self._live(*record)
-            self.reports = [one for one in self.reports if self._session.remembers(one["job"]) is not None]
+            self.reports = [one for one in self.reports if one["job"] in self._session.graphs]
             running = self._add_what_the_host_did(host)
         finally:
             self._workers.muted = False
@@ -178,7 +178,7 @@ class Resuming:
     def _begin(self, job: str) -> GraphActor:
         """A job that has not ended; an `open` may stand before its own record."""
         number, submission = self._submissions[job]
-        known = self._session.remembers(job)
+        known = self._session.graphs.get(job)
         if known is not None:
             return known
         graph = self._session.register_job(job, number, submission.name, submission.ticket)
@@ -274,7 +274,7 @@ class Resuming:
             held += chunks
 
     def _stage(self, job: str) -> StageRun | None:
-        graph = self._session.remembers(job)
+        graph = self._session.graphs.get(job)
         return None if graph is None or job in self._anew else graph.stage
 
     # -- the host's work since
@@ -350,7 +350,7 @@ class Resuming:
 
     def _leave(self, job: str) -> None:
         """Release the chunks of the stages of a job, because the job begins anew."""
-        finished, graph = self._unfolding.get(job), self._session.remembers(job)
+        finished, graph = self._unfolding.get(job), self._session.graphs.get(job)
         if graph is not None:
             graph.leave_stages()
         if finished is not None and finished.stages is not None:

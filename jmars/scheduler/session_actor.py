@@ -67,7 +67,7 @@ class SessionActor:
         self.log = log
         log.standing = self._standing
         self._port, self._job_ended = port, job_ended
-        self._jobs: dict[str, GraphActor] = {}
+        self.graphs: dict[str, GraphActor] = {}  # remembered jobs
         self._ended_jobs: dict[str, None] = {}  # in order of their end
         self._number = 0
         self._chunk = 0
@@ -113,19 +113,19 @@ class SessionActor:
         """Stop the job of an interrupted submission, if it came, and drop the results; the client knows no
         job id.
         """
-        graph = self._jobs.get(self._tickets.pop(ticket, ""))
+        graph = self.graphs.get(self._tickets.pop(ticket, ""))
         if graph is not None:
             graph.isolate_faults(graph.cancel)
             self.drop(graph.results)
 
     def break_jobs(self, why: str) -> None:
         """End all jobs that run: a fault of jmars may have hit each of them."""
-        for graph in list(self._jobs.values()):
+        for graph in list(self.graphs.values()):
             graph.broken(why)
 
     def close(self) -> None:
         """Stop all jobs that run."""
-        for graph in list(self._jobs.values()):
+        for graph in list(self.graphs.values()):
             graph.isolate_faults(graph.cancel)
 
     @remote_method
@@ -147,7 +147,7 @@ class SessionActor:
     @remote_method
     async def jobs(self) -> list[dict[str, Any]]:
         """All jobs that are remembered, oldest first."""
-        return [job.describe() for job in self._jobs.values()]
+        return [job.describe() for job in self.graphs.values()]
 
     @remote_method
     async def read(self, since: int, job: str = "", limit: int = 5_000) -> tuple[list[events.Event], int]:
@@ -212,7 +212,7 @@ class SessionActor:
     @remote_method
     async def demand(self) -> tuple[float, int]:
         """Seconds of work of all running jobs that has not begun, and operands that could run at the same time."""
-        rows = [(graph.stage.eta, graph.stage.operands.state) for graph in self._jobs.values() if graph.stage]
+        rows = [(graph.stage.eta, graph.stage.operands.state) for graph in self.graphs.values() if graph.stage]
         seconds = sum(eta.waiting(state) for eta, state in rows)
         return seconds, sum(state.count(S.READY) + state.count(S.RUNNING) for _, state in rows)
 
@@ -226,7 +226,7 @@ class SessionActor:
             self._hand_over(report)
 
     def _hand_over(self, report: Any) -> None:
-        graph = self._jobs.get(report.job)
+        graph = self.graphs.get(report.job)
         if graph is not None:
             graph.report(report)
 
@@ -237,7 +237,7 @@ class SessionActor:
         self.log.append(events.OPERANDS_TIMED, report.job, told)
 
     def _gpu_refused(self, report: GpuRefused) -> None:
-        graph = self._jobs.get(report.job)
+        graph = self.graphs.get(report.job)
         if graph is not None:
             graph.on_cores(report, self._workers[report.worker])
 
@@ -262,7 +262,7 @@ class SessionActor:
         names = [f"worker-{number}" for number in range(len(self._workers), report.worker)]
         self._workers += [*names, report.name]
         self.plans.forget()
-        for graph in self._jobs.values():
+        for graph in self.graphs.values():
             if graph.stage is not None:
                 graph.stage.operands.grow(len(self._workers))
 
@@ -277,17 +277,17 @@ class SessionActor:
     def _tell_changed(self) -> None:
         why = ", ".join(self._changed)
         self._changed.clear()
-        for graph in self._jobs.values():
+        for graph in self.graphs.values():
             if graph.stage is not None:
                 graph.isolate_faults(graph.stage.hosts_changed, why)
 
     def _lost(self, report: ChunksLost) -> None:
         self.meta.lost(report.chunks)
-        for graph in list(self._jobs.values()):
+        for graph in list(self.graphs.values()):
             graph.report(report)
 
     def _kept(self, report: ChunksKept) -> None:
-        for graph in self._jobs.values():
+        for graph in self.graphs.values():
             if graph.stage is not None:
                 base, n = graph.stage.table.base, len(graph.stage.table.program)
                 graph.stage.operands.kept([c - base for c in report.chunks if 0 <= c - base < n], report.worker)
@@ -300,7 +300,7 @@ class SessionActor:
     def register_job(self, job: str, number: int, name: str, ticket: str) -> GraphActor:
         """Make the GraphActor of a job, new or begun by an earlier scheduler."""
         self._number = max(self._number, number)
-        graph = self._jobs[job] = GraphActor(job, number, name or job, self.context)
+        graph = self.graphs[job] = GraphActor(job, number, name or job, self.context)
         if ticket:
             self._tickets[ticket] = job
         self.submitted.set()
@@ -319,12 +319,12 @@ class SessionActor:
         ended = list(self._ended_jobs)
         for name in ended[:-REMEMBERED_JOBS]:
             del self._ended_jobs[name]
-            del self._jobs[name]
+            del self.graphs[name]
         if len(ended) > REMEMBERED_JOBS:
-            self.log.drop_oldest(lambda job: job not in self._jobs)
-        self._tickets = {ticket: job for ticket, job in self._tickets.items() if job in self._jobs}
+            self.log.drop_oldest(lambda job: job not in self.graphs)
+        self._tickets = {ticket: job for ticket, job in self._tickets.items() if job in self.graphs}
         for name in ended[-REMEMBERED_JOBS:-PICTURES]:
-            self._jobs[name].forget_picture()
+            self.graphs[name].forget_picture()
         self._bound_pictures(ended[-PICTURES:])
         self.idle_since = None if self.active else time.time()
 
@@ -332,15 +332,11 @@ class SessionActor:
         """Keep plans and pictures of these jobs as long as they are small together; the last picture always stays."""
         left = SHOWN * self.plans.budget
         for name in reversed(ended):
-            graph = self._jobs[name]
+            graph = self.graphs[name]
             if graph.newest is not None:
                 left -= graph.newest.prepared.size + graph.newest.prepared.weight
             if left < 0 or graph.newest is None:
                 graph.forget_plan() if name == ended[-1] else graph.forget_picture()
-
-    def remembers(self, job: str) -> GraphActor | None:
-        """A job, if it is remembered."""
-        return self._jobs.get(job)
 
     @property
     def number(self) -> int:
@@ -355,7 +351,7 @@ class SessionActor:
     @property
     def active(self) -> bool:
         """Whether some job has not ended."""
-        return any(job.state not in TERMINAL for job in self._jobs.values())
+        return any(job.state not in TERMINAL for job in self.graphs.values())
 
     def note(self, kind: str, job: str, data: dict[str, Any]) -> None:
         """Log an event of the host; MEMORY_CHANGED gets the bytes of each worker's chunks."""
@@ -392,14 +388,14 @@ class SessionActor:
     def held(self) -> list[int]:
         """Bytes of the running jobs' chunks by the worker that made them."""
         found = [0] * len(self._workers)
-        for job in self._jobs.values():
+        for job in self.graphs.values():
             for worker, size in enumerate(job.held()):
                 found[worker] += size
         return found
 
     def graph(self, job: str) -> GraphActor:
         """A remembered job; raises UnknownTaskError for other ids."""
-        known = self._jobs.get(job)
+        known = self.graphs.get(job)
         if known is None:
             raise UnknownTaskError(f"there is no job {job!r} here; `Cluster.jobs()` lists those that are remembered")
         return known
@@ -428,7 +424,7 @@ class SessionActor:
             graph.broken(fault_of(error))
 
     def _standing(self, job: str) -> list[tuple[str, str, dict[str, Any]]]:
-        graphs = [self._jobs[job]] if job in self._jobs else list(self._jobs.values()) if not job else []
+        graphs = [self.graphs[job]] if job in self.graphs else list(self.graphs.values()) if not job else []
         hosts = [(events.HOST_MOVED, "", data) for data in self._hosts.values()]
         hosts += [(events.LINK_MEASURED, "", data) for data in self._links.values()]
         return hosts + [record for graph in graphs for record in graph.standing()]

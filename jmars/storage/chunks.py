@@ -281,10 +281,6 @@ class Chunks:
             del self.elsewhere[chunk]  # the next reader is told that the chunk is missing
         return False
 
-    def fetch_withdrawn(self, slot: int) -> None:
-        """A read from a host into `slot` was stopped; the next reader reads again."""
-        self.allocator.free(slot)
-
     def revive(self, chunk: int) -> bool:
         """Note a chunk that was computed again; returns whether the chunk is still here, freed and in use."""
         if chunk not in self.doomed or not self.is_here(chunk):

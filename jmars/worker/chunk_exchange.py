@@ -154,10 +154,6 @@ class ChunkExchange:
         ticket = self.carrier.pull(wanted, holders, ended)
         return withdraw
 
-    def close(self) -> None:
-        """Start no carrier any more."""
-        self.carrier.close()
-
     # -- own
     def _pull_by_head(
         self, wanted: ChunkRange, hosts: Sequence[int], done: Callable[[str], None], why: str

@@ -38,6 +38,7 @@ class StoreActor:
     def __init__(self, execution: ExecutionActor) -> None:
         self._execution = execution
         self._chunks, self._buffers = execution.chunks, execution.memory.buffers
+        self.size = self._chunks.size
         self._active, self._fill_windows = execution.memory.active, execution.dispatch.dispatch
         self._waiting: dict[int | str, AllocationRequest] = {}  # fresh chunk or ticket: its request for memory
         self._reserved: dict[int, int] = {}  # chunk: slot that the client fills
@@ -84,10 +85,6 @@ class StoreActor:
                 self._chunks.allocator.free(slot)
         self._execution.free_chunks(chunks)
         self._settle()
-
-    def size(self, chunk: int) -> int:
-        """Bytes of a pinned chunk."""
-        return self._chunks.size(chunk)
 
     def pin(self, ticket: str, chunks: Sequence[int], lasting: bool = False) -> Awaitable[list[int]]:
         """Offsets of chunks, pinned until `unpin`; `lasting` for a view that the user keeps."""

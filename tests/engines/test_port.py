@@ -85,7 +85,7 @@ async def test_operands_follow_their_group_level_by_level(port):
     port.close_job("job-1")
     (closed,) = await port.told()
     assert isinstance(closed, JobClosed) and closed.measured["peak"] == 160 and closed.measured["moved"] == 0
-    assert port.results.find(103) is not None and port.workers.jobs == []
+    assert port.results.kept.get(103) is not None and port.workers.jobs == []
     port.free_chunks([101, 103, 100])
     assert port.results.used == 0
 
@@ -154,7 +154,7 @@ async def test_a_task_whose_inputs_are_gone_is_not_to_blame(port):
     port.enqueue_graph("job-1", [1], [0])
     port.started(port.task(1), "k0")
     await port.told()
-    port.lost([port.results.find(7).result.task, port.task(1)], "they left", "exit")
+    port.lost([port.results.kept.get(7).result.task, port.task(1)], "they left", "exit")
     assert await port.told() == [ChunksLost([7], "they left"), Interrupted("job-1", [1], -1)]
     port.enqueue_graph("job-1", [1], [0])
     assert await port.told() == [InputsMissing("job-1", [1], [7], "the task that had them is gone")]
@@ -163,10 +163,10 @@ async def test_a_task_whose_inputs_are_gone_is_not_to_blame(port):
 @run
 async def test_lost_results_of_ended_jobs_and_of_clients_are_told(port):
     await port.put(7, b"abc")
-    kept = port.results.find(7)
+    kept = port.results.kept.get(7)
     port.lost([kept.result.task], "it left", "exit")
     assert await port.told() == [ChunksLost([7], "it left")]
-    assert port.results.find(7) is None and kept.result in port.engine.freed
+    assert port.results.kept.get(7) is None and kept.result in port.engine.freed
 
 
 @run
@@ -176,7 +176,7 @@ async def test_a_chunk_that_is_given_up_while_it_comes_is_freed(port):
     port.abandon([7])
     with pytest.raises(ClusterError, match="given up"):
         await putting
-    assert port.results.find(7) is None and len(port.engine.freed) == 1
+    assert port.results.kept.get(7) is None and len(port.engine.freed) == 1
 
 
 @run
@@ -207,10 +207,10 @@ def test_reported_bytes_are_kept_up_to_a_bound(monkeypatch):
     results = Results(lambda freed: None)
     for chunk in (1, 2):
         results.add(chunk, Kept(Result("a", chunk), 5, 0, b"12345"))
-    assert [results.find(chunk).value for chunk in (1, 2)] == [b"12345", None]
+    assert [results.kept.get(chunk).value for chunk in (1, 2)] == [b"12345", None]
     results.free([1])
     results.add(3, Kept(Result("a", 3), 5, 0, b"12345"))
-    assert results.find(3).value == b"12345" and results.used == 10
+    assert results.kept.get(3).value == b"12345" and results.used == 10
 
 
 @run

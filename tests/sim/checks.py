@@ -73,7 +73,7 @@ def check(world: World) -> None:
     if world.checked == world.fold.count and world.loop.steps % 16:
         return  # nothing that the rows tell has changed
     world.checked = world.fold.count
-    for graph in world.session._jobs.values():
+    for graph in world.session.graphs.values():
         if graph.state not in TERMINAL:
             _check_operands(world, graph)
 

@@ -155,7 +155,7 @@ class SimHost:
         if not self.over:
             self._trace("it ends")
         self.over = True
-        self.member.exchange.close()
+        self.member.exchange.carrier.close()
         self.execution.close()
         self.children.close()
 

@@ -298,7 +298,7 @@ class World:
             self.store.unpin(ticket)
 
     def _stored(self, job: str, operand: int) -> bool:
-        run = self.session._jobs[job].stage
+        run = self.session.graphs[job].stage
         return run is not None and run.table.program[operand] < 0
 
     def tap(self, log: EventLog) -> None:
