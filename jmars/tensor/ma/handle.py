@@ -10,6 +10,8 @@ from __future__ import annotations
 import builtins
 import itertools
 import operator
+import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -119,6 +121,9 @@ def _is_operand(value: Any) -> bool:
 Array = np.ndarray[Any, Any]
 nomask, masked = np.ma.nomask, np.ma.masked  # NumPy's constants: no mask; a masked element
 _EQUALITIES = {"equal": operator.eq, "not_equal": operator.ne}
+
+# functions of numpy.ma, by the name in its code, that take the data alone of what is no MaskedArray
+_FORGETFUL = {"sort": "sort", "argsort": "argsort", "masked_invalid": "masked_invalid", "_ureduce": "median"}
 
 
 class MaskedTensor(MaskedMethods):
@@ -286,6 +291,13 @@ class MaskedTensor(MaskedMethods):
         return get_engine().plan([part.data for part in self.parts()], policy=policy)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        asking = sys._getframe(1).f_code
+        name = _FORGETFUL.get(asking.co_name)
+        if name is not None and f"{os.sep}numpy{os.sep}" in asking.co_filename:
+            raise UnsupportedError(
+                f"np.ma.{name} of NumPy itself would ignore the mask of a {type(self).__name__}, so jmars refuses it; "
+                f"call np.ma.{name}(x.fetch()), or call it in a %%jmars cell"
+            )
         return self._data.__array__(dtype, copy)  # numpy.ma, too, returns the data including masked elements
 
     def item(self, *args: Any) -> Any:

@@ -407,3 +407,10 @@ def test_arrays_of_unknown_length():
     x, a = x[x > 2], a[a > 2]
     same(ma.masked_where(x > 7, x), np.ma.masked_where(a > 7, a))
     same(ma.array(x, mask=x > 9).compressed(), np.ma.array(a, mask=a > 9).compressed())
+
+
+@pytest.mark.parametrize("name", ["sort", "argsort", "masked_invalid", "median"])
+def test_numpy_ma_of_a_program_refuses_what_would_forget_the_mask(name):
+    x = ma.masked_array(mt.arange(40.0, chunk_size=10), mask=mt.arange(40, chunk_size=10) % 3 == 0)
+    with pytest.raises(UnsupportedError, match=rf"np\.ma\.{name}\(x\.fetch\(\)\)"):
+        getattr(np.ma, name)(x)
