@@ -53,7 +53,7 @@ TABLE = """
             scheduler/shards.py
    550  why
             scheduler/why.py
-  4200  several hosts: head, roster, scheduling over hosts
+  4100  several hosts: head, roster, scheduling over hosts
             scheduler/host*.py scheduler/membership.py scheduler/elastic.py
             deploy/hosts_head.py deploy/hosts_host.py deploy/roster.py
             deploy/elastic_hosts.py deploy/member.py deploy/member_process.py
@@ -69,11 +69,11 @@ TABLE = """
   2200  several hosts: launching
             deploy/launch*.py deploy/batch.py deploy/host_launches.py deploy/host_processes.py
             deploy/far_host.py client/host_clusters.py
-  1050  engines: hosts inside workers
+  1000  engines: hosts inside workers
             deploy/inside*.py engines/guests.py
-  5150  engines: tasks on Dask and Ray
+  5100  engines: tasks on Dask and Ray
             engines/* deploy/engine_head.py client/engine_clusters.py
-  8650  host: memory, dispatch, processes
+  8500  host: memory, dispatch, processes
             memory/* dispatch/* processes/* worker/* storage/*
   4250  REST gateway and client
             web/* client/session.py
@@ -91,7 +91,7 @@ TABLE = """
             notebook/*
   1500  reports, replay, pictures
             reports/*
-  3900  local deploy and actors
+  3850  local deploy and actors
             deploy/* actors/*
    700  xarray
             client/xarray*.py
