@@ -373,7 +373,7 @@ class Cluster(HostClusters, Shown):
         UnknownTaskError
             If there is none of that id.
         """
-        if (known := self._jobs.find(job)) is None:
+        if (known := self._jobs.jobs.get(job)) is None:
             known = attach(self, job)
             self._jobs.expect(known)
         return known

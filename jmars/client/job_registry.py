@@ -49,7 +49,7 @@ class JobRegistry:
         self.reason = ""  # what the control process said of its own end
         self.is_stopped = False  # whether it said that somebody stopped the cluster
         self._lock = threading.Lock()
-        self._jobs: weakref.WeakValueDictionary[str, Job] = weakref.WeakValueDictionary()  # by id
+        self.jobs: weakref.WeakValueDictionary[str, Job] = weakref.WeakValueDictionary()  # by id
         self._running: set[Job] = set()  # keeps handles alive until the job's end
         self._early: dict[str, dict[str, Any]] = {}
         self._gone: ClusterLostError | None = None  # why no report will come any more
@@ -92,10 +92,6 @@ class JobRegistry:
         self.reason, self.is_stopped = by, True
 
     # -- for Cluster
-    def find(self, job: str) -> Job | None:
-        """The handle of a job, as long as the program refers to the handle or the job runs."""
-        return self._jobs.get(job)
-
     def loss(self, name: str) -> ClusterLostError:
         """The error of running jobs after the end of the cluster `name`."""
         if self.is_stopped:
@@ -154,7 +150,7 @@ class JobRegistry:
     def expect(self, job: Job) -> None:
         """Enter a handle, and give it a report that came early, or the news that none will come."""
         with self._lock:
-            self._jobs[job.id] = job
+            self.jobs[job.id] = job
             early = self._early.pop(job.id, None)
             gone = self._gone
             if early is None and gone is None and not job.wait(0):
@@ -185,7 +181,7 @@ class JobRegistry:
             job.lost(gone)
 
     def _find_running(self, job: str) -> Job | None:
-        known = self._jobs.get(job)
+        known = self.jobs.get(job)
         return known if known in self._running else None
 
 

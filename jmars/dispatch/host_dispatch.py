@@ -332,7 +332,7 @@ class HostDispatch:
         """Send no batch any more."""
         self._closed = True
         self.dispatcher.close()
-        self.jobs.flags.close()
+        self.jobs.flags.words.release()
 
     def _kill_unresponsive(self, table: JobTable) -> None:
         """Kill executors that still run an operand of a job that was stopped."""
@@ -351,10 +351,10 @@ class HostDispatch:
         self.queue.close_job(table.number)
         self.gpus.close_job(table.number)
         if self.jobs.close(table):
-            self.ledger.estimate.forget()
-            self.ledger.on_gpu.forget()
+            self.ledger.estimate.seen_by_program.clear()
+            self.ledger.on_gpu.seen_by_program.clear()
             self._memory.forget_programs()
-            self.speculation.stragglers.forget()
+            self.speculation.stragglers.seen.clear()
             signature.cache_clear()
             for worker in self.workers:
                 worker.known.clear()

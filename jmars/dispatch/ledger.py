@@ -233,23 +233,23 @@ class Estimate:
     """Seconds per operand, by program."""
 
     def __init__(self) -> None:
-        self._seen: dict[int, Seen] = {}
+        self.seen_by_program: dict[int, Seen] = {}
 
     def seconds(self, program: int) -> float:
         """Predicted seconds of the next operand of `program`."""
-        seen = self._seen.get(program)
+        seen = self.seen_by_program.get(program)
         return _UNKNOWN if seen is None else seen.next
 
     def known(self, program: int) -> float:
         """The same, but 0.0 if none of `program` has run."""
-        seen = self._seen.get(program)
+        seen = self.seen_by_program.get(program)
         return 0.0 if seen is None else seen.next
 
     def learn(self, program: int, seconds: float, fresh: float = 0.0) -> None:
         """Learn a measurement with weight 0.1; `fresh` are bytes that the operand was the first to touch."""
-        seen = self._seen.get(program)
+        seen = self.seen_by_program.get(program)
         if seen is None:
-            seen = self._seen[program] = Seen(seconds)
+            seen = self.seen_by_program[program] = Seen(seconds)
         else:
             seen.next += 0.1 * (seconds - seen.next)
         if fresh:
@@ -260,17 +260,13 @@ class Estimate:
             seen.warm += 1
             seen.seconds += seconds
 
-    def forget(self) -> None:
-        """Forget all programs, since they get new numbers."""
-        self._seen.clear()
-
     def take(self) -> dict[int, Seen]:
         """Measurements by program since the last call; the sums start again."""
         taken = {}
-        for program, seen in self._seen.items():
+        for program, seen in self.seen_by_program.items():
             if seen.warm or seen.cold:
                 taken[program] = seen
-                self._seen[program] = Seen(seen.next)
+                self.seen_by_program[program] = Seen(seen.next)
         return taken
 
 

@@ -249,17 +249,17 @@ class Stragglers:
     """
 
     def __init__(self) -> None:
-        self._seen: dict[int, deque[float]] = {}  # seconds by program
+        self.seen: dict[int, deque[float]] = {}  # seconds by program
 
     def learn(self, program: int, microseconds: Iterable[int]) -> None:
         """Learn run times of a program's operands."""
         for one in microseconds:
             if one >= LONG * 1e6:
-                self._seen.setdefault(program, deque(maxlen=REMEMBERED)).append(one * 1e-6)
+                self.seen.setdefault(program, deque(maxlen=REMEMBERED)).append(one * 1e-6)
 
     def limit(self, program: int, usual: float) -> float:
         """Seconds after which an operand of a program is late; infinite if no time is known."""
-        seen = self._seen.get(program, ())
+        seen = self.seen.get(program, ())
         if len(seen) >= LEAST_SEEN:
             usual = sorted(seen)[int(QUANTILE * (len(seen) - 1))]
         return max(MULTIPLIER * usual, usual + LEAST_LATE) if usual else float("inf")
@@ -282,10 +282,6 @@ class Stragglers:
             if not take and one.program >= 0 and one.repeatable and late and len(copies) < len(idle):
                 copies.append((index, idle[len(copies)]))
         return take, copies
-
-    def forget(self) -> None:
-        """Forget all programs, since they get new numbers."""
-        self._seen.clear()
 
 
 class WorkerRecycling:

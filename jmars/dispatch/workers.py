@@ -215,20 +215,20 @@ class StopFlags:
     """The stop flags of open jobs."""
 
     def __init__(self, header: memoryview) -> None:
-        self._flags = header[:REMOVALS].cast("I")
-        self._free = list(range(len(self._flags)))
+        self.words = header[:REMOVALS].cast("I")
+        self._free = list(range(len(self.words)))
         self._index: dict[int, int] = {}  # of the flag, by job number
 
     def check(self) -> None:
         """Raise ClusterError if no flag is free."""
         if not self._free:
-            raise ClusterError(f"{len(self._flags)} jobs are open on this cluster; wait for some, or cancel them")
+            raise ClusterError(f"{len(self.words)} jobs are open on this cluster; wait for some, or cancel them")
 
     def open_job(self, number: int) -> None:
         """Give a job a flag; raises ClusterError if none is free."""
         self.check()
         index = self._index[number] = self._free.pop()
-        self._flags[index] = 0
+        self.words[index] = 0
 
     def close_job(self, number: int) -> None:
         """Take a job's flag back."""
@@ -236,15 +236,11 @@ class StopFlags:
 
     def stop(self, number: int) -> None:
         """Set the flag of a job."""
-        self._flags[self._index[number]] = 1
+        self.words[self._index[number]] = 1
 
     def index(self, number: int) -> int:
         """Index of a job's flag, as executors get it."""
         return self._index[number]
-
-    def close(self) -> None:
-        """Release the memory."""
-        self._flags.release()
 
 
 class OpenJobs:

@@ -33,7 +33,7 @@ _programs = LoadedPrograms(unpickled.cache_clear)  # of a worker
 def forget_programs() -> None:
     """Drop all programs of this process, and the functions of users that they hold."""
     forget_pickles()
-    _programs.clear()
+    _programs.loading.clear()
 
 
 def make_spec(table: JobTable, group: Group, shapes: Mapping[int, tuple[int, ...]] | None = None) -> bytes:

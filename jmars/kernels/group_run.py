@@ -486,18 +486,14 @@ class LoadedPrograms:
             compile_program.cache_clear()
             dropped()
 
-        self._loading: _Remembered[_Loading] = _Remembered(clear)  # by digest
+        self.loading: _Remembered[_Loading] = _Remembered(clear)  # by digest
 
     def get(self, digest: bytes, blob: bytes) -> _Loaded:
         """The program with this pickle; raises the exceptions of unpickling a user's object."""
-        found = self._loading.find(digest)
+        found = self.loading.find(digest)
         if found is None:
-            found = self._loading.add(digest, _Loading(blob), len(blob))
+            found = self.loading.add(digest, _Loading(blob), len(blob))
         return found.loaded()
-
-    def clear(self) -> None:
-        """Drop all programs, and the functions of users that they hold."""
-        self._loading.clear()
 
 
 _pickles: _Remembered[tuple[bytes, bytes]] = _Remembered()  # by program

@@ -55,9 +55,9 @@ class _Compiling:
         self._text, self._inputs = text, inputs
         self._routine: Any = None
         self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._compile, name="jmars compiles", daemon=True)
+        self.thread = threading.Thread(target=self._compile, name="jmars compiles", daemon=True)
         _under_way.add(self)
-        self._thread.start()
+        self.thread.start()
 
     def _compile(self) -> None:
         try:
@@ -67,15 +67,11 @@ class _Compiling:
         finally:
             _under_way.discard(self)
 
-    def wait(self) -> None:
-        """Return when the routine is compiled, or has failed."""
-        self._thread.join()
-
     @property
     def call(self) -> Any:
         """The function; waits for the compiler, and raises its error."""
-        if self._thread.is_alive():
-            self.wait()
+        if self.thread.is_alive():
+            self.thread.join()
         if self._routine is None:
             assert self._error is not None
             raise self._error
@@ -88,7 +84,7 @@ _under_way: set[_Compiling] = set()
 def settled() -> None:
     """Wait until no routine is being compiled: before memory is capped, or a process forks."""
     for one in list(_under_way):
-        one.wait()
+        one.thread.join()
 
 
 @lru_cache(maxsize=REMEMBERED_PROGRAMS)

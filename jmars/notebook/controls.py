@@ -52,7 +52,7 @@ def show(what: Any) -> None:
         For what has no view, so that IPython shows its text.
     """
     if isinstance(what, Cluster) and not what.closed:
-        for gone in [name for name, panel in _panels.items() if panel.over and name != what.id]:
+        for gone in [name for name, panel in _panels.items() if panel.over.is_set() and name != what.id]:
             del _panels[gone]
         if what.id in _panels:
             _panels[what.id].follow(what)  # the widgets that are shown already go on, by the newest connection
@@ -115,7 +115,7 @@ class ClusterPanel:
         self._scaling = ipywidgets.HBox((self._number, self._scale), layout={"flex_flow": "row wrap"})
         self._buttons = ipywidgets.HBox([self._scaling, self._stop], layout={"flex_flow": "row wrap"})
         self.widget = ipywidgets.VBox([self._facts, self._buttons, self._told])
-        self._over = threading.Event()  # the cluster is gone
+        self.over = threading.Event()  # the cluster is gone
         self._stopping = False
         self._now = -1  # workers or hosts at the last look
         self._sure_of = 0  # workers that were asked about
@@ -133,26 +133,17 @@ class ClusterPanel:
                 self._scaling.children += adapting
             self._start()
 
-    @property
-    def over(self) -> bool:
-        """Whether the cluster is gone."""
-        return self._over.is_set()
-
     def follow(self, cluster: Cluster) -> None:
         """Asks by this connection to the cluster from now on, also after the end of an earlier connection."""
         self._cluster = cluster
-        if self.over:
-            self._over, self._stopping = threading.Event(), False
+        if self.over.is_set():
+            self.over, self._stopping = threading.Event(), False
             self._do_keep()
             if self._look() is not None:
                 self._start()
 
-    def close(self) -> None:
-        """Looks at the cluster no more."""
-        self._over.set()
-
     def _start(self) -> None:
-        threading.Thread(target=self._watch, args=(self._over,), name="jmars-cluster-panel", daemon=True).start()
+        threading.Thread(target=self._watch, args=(self.over,), name="jmars-cluster-panel", daemon=True).start()
 
     def _watch(self, over: threading.Event) -> None:
         """Looks at the cluster until the cluster is gone."""
@@ -189,7 +180,7 @@ class ClusterPanel:
 
     def _end(self, error: Exception) -> None:
         """Draws a cluster that is gone, without buttons."""
-        self._over.set()
+        self.over.set()
         stopped = self._stopping or isinstance(error, ClusterStoppedError)
         closed = self._cluster.closed and not stopped
         self._facts.value = (

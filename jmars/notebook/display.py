@@ -178,8 +178,8 @@ class WidgetDisplay:
         """Lets the sampler show the last picture, now or when the background job ends."""
         self._sampler.close(outcome)
         if not self._background:
-            self._sampler.join(_LAST_FRAME)
-        viewless = self._view is None and self._sampler.join(0)
+            self._sampler.done.wait(_LAST_FRAME)
+        viewless = self._view is None and self._sampler.done.wait(0)
         self._held.release(without=self._handle.display_id if viewless else "")
 
     def _events(self, since: int, job: str) -> tuple[list[Event], int]:

@@ -178,7 +178,7 @@ class Sampler:
     >>> frames = []
     >>> sampler = Sampler(read, frames.append, RunState())
     >>> sampler.follow("job-1")
-    >>> sampler.join(timeout=5)
+    >>> sampler.done.wait(timeout=5)
     True
     >>> frames[-1]["snap"]["state"]
     'succeeded'
@@ -203,12 +203,12 @@ class Sampler:
         self._next: deque[tuple[str, str]] = deque()  # jobs to follow
         self._since, self._sent = 0, 0
         self._lock = threading.Lock()  # over `run` and `_pace`
-        self._wake, self._done = threading.Event(), threading.Event()
+        self._wake, self.done = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._work, name="jmars-sampler", daemon=True)
 
     def begin(self) -> None:
         """Starts the thread, which shows a cell without a job after a quarter of a second."""
-        if not self._thread.is_alive() and not self._done.is_set():
+        if not self._thread.is_alive() and not self.done.is_set():
             self._thread.start()
 
     def follow(self, job: str, name: str = "") -> None:
@@ -228,7 +228,7 @@ class Sampler:
             self.run.close(outcome, time.time())
         self._wake.set()
         if not self._thread.is_alive():
-            self._done.set()
+            self.done.set()
 
     def explain(self, job: str, error: str) -> None:
         """Shows `error` as the error of `job`."""
@@ -246,10 +246,6 @@ class Sampler:
         """Notes that the page has drawn frame `number`; `hidden` says that its browser tab is hidden."""
         with self._lock:
             self._rate.answered(number, hidden, time.monotonic())
-
-    def join(self, timeout: float | None = None) -> bool:
-        """Waits until the last frame has been shown; False after `timeout` seconds."""
-        return self._done.wait(timeout)
 
     def picture(self) -> Picture:
         """All data of the view now."""
@@ -278,7 +274,7 @@ class Sampler:
         finally:
             del self._read, self._show, self._on_end, self._advise, self._cell, self._on_begin  # they hold the view
             end_of_sender()
-            self._done.set()
+            self.done.set()
 
     def _rest(self, interval: float) -> None:
         """Waits for the next frame and looks at the line of the cell meanwhile."""

@@ -123,7 +123,7 @@ class Carrier:
 
     def _add_peer(self, host: int, incarnation: int, address: str) -> None:
         self._puller.add_peer((host, incarnation), address)
-        self._server.add_peer((host, incarnation))
+        self._server.peers.add((host, incarnation))
 
     def _drop_peer(self, host: int, incarnation: int) -> None:
         self._server.drop_peer((host, incarnation))

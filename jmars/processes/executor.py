@@ -173,7 +173,7 @@ def run_executor(
             compile_program.cache_clear()
             unpickled.cache_clear()
             if gpu is not None:
-                gpu.forget()
+                gpu.told.clear()
             continue
         if message[0] == RUN_ON_DEVICE and gpu is not None:
             batch = RunOnDevice(*message)

@@ -64,7 +64,7 @@ class GpuBatches:
     def __init__(self, name: str, memory: mmap.mmap) -> None:
         self._memory, self._bytes = memory, np.frombuffer(memory, np.uint8)
         self._name = name
-        self._told: set[int] = set()  # programs with a reported back end
+        self.told: set[int] = set()  # programs with a reported back end
         self._downs: deque[InSlab] = deque()  # chunks on their way to shared memory
         self._device: Device
         self._runner: DeviceRunner
@@ -91,10 +91,6 @@ class GpuBatches:
 
     def _segments(self, device: Device) -> PinnedSegments:
         return PinnedSegments(device, self._bytes, partial(removals, self._memory))
-
-    def forget(self) -> None:
-        """Programs have other numbers from now on."""
-        self._told.clear()
 
     def run(self, programs: Mapping[int, Any], operands: Sequence[Any], stop: Callable[[], bool], send: Send) -> None:
         """Run and report a batch; an operand is (program, output, inputs, args, grant) (`RunOnDevice`)."""
@@ -183,8 +179,8 @@ class GpuBatches:
             made = InSlab(out_chunk, out_at, size, self._bytes[out : out + size] if out else None)
             runner.submit(found, inputs, made, scratch, args)
             batch.moved.append(sum(runner.copied) - before)
-            if number not in self._told:
-                self._told.add(number)
+            if number not in self.told:
+                self.told.add(number)
                 batch.backends.append((number, self._device.backend))
             if len(runner.ahead) > most:
                 self._finish(batch)

@@ -237,7 +237,3 @@ class Arena(Allocator):
                 self.memory.madvise(mmap.MADV_REMOVE, offset, self.size_of(offset))
             self.memory[REMOVALS:HEADER] = (removals(self.memory) + 1).to_bytes(8, "little")
         return slots
-
-    def close(self) -> None:
-        """Unmap; views of the mapping must be gone."""
-        self.memory.close()

@@ -139,7 +139,7 @@ class Puller:
             if lane.holder in self._routes:
                 self._routes[lane.holder].wait = DIAL_SECONDS
         elif kind == "trip" and lane.holder in self._routes:
-            pulls.rate(lane.holder).trip(args[0])
+            pulls.rate(lane.holder).trips.append(args[0])
         elif kind == "transport" and lane.holder in self._routes:
             route, (choice,) = self._routes[lane.holder], args
             if route.transport != choice.transport:

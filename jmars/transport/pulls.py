@@ -353,7 +353,7 @@ class LinkRate:
 
     def __init__(self) -> None:
         self.bandwidth = 0.0
-        self._trips: deque[float] = deque(maxlen=TRIPS)
+        self.trips: deque[float] = deque(maxlen=TRIPS)
         self._since = 0.0  # begin of the busy time, or of the time since its last measurement
         self._bytes = 0  # moved since then
         self._told = (0.0, 0.0)
@@ -361,7 +361,7 @@ class LinkRate:
     @property
     def latency(self) -> float:
         """Seconds of a round trip."""
-        return min(self._trips, default=0.0)
+        return min(self.trips, default=0.0)
 
     def begin(self, now: float) -> None:
         """A request goes out on an idle link."""
@@ -374,10 +374,6 @@ class LinkRate:
             newest = self._bytes / (now - self._since)
             self.bandwidth += (newest - self.bandwidth) * (NEWEST if self.bandwidth else 1.0)
             self._since, self._bytes = now, 0
-
-    def trip(self, seconds: float) -> None:
-        """A round trip took so long."""
-        self._trips.append(seconds)
 
     @property
     def has_news(self) -> bool:

@@ -77,7 +77,7 @@ class ChunkServer:
         self._identity, self._memory, self._report, self._events = identity, memory, report, events
         self._context: ssl.SSLContext = identity.context(is_server=True)
         self._files = ThreadPoolExecutor(1, "spilled chunks")  # starts its thread at the first read
-        self._peers: set[Holder] = set()
+        self.peers: set[Holder] = set()
         self._gone: set[Holder] = set()
         self._requests: dict[int, _Request] = {}
         self._lanes: dict[ServeLane, set[int]] = {}  # requests by lane
@@ -86,14 +86,10 @@ class ChunkServer:
         self._number = 0
 
     # -- hosts
-    def add_peer(self, holder: Holder) -> None:
-        """A host may ask from here on."""
-        self._peers.add(holder)
-
     def drop_peer(self, holder: Holder) -> None:
         """A host is gone, and refused from here on."""
         self._gone.add(holder)
-        self._peers.discard(holder)
+        self.peers.discard(holder)
         for lane in self._lanes:
             if (lane.host, lane.incarnation) == holder:
                 lane.inbox.put(("close", "the host is gone"))
@@ -139,7 +135,7 @@ class ChunkServer:
         """Why a host may not ask; called in threads of lanes."""
         if (host, incarnation) in self._gone:
             return f"host {host}, incarnation {incarnation} is gone: join the cluster again"
-        return "" if (host, incarnation) in self._peers else f"host {host}, incarnation {incarnation} is not known here"
+        return "" if (host, incarnation) in self.peers else f"host {host}, incarnation {incarnation} is not known here"
 
     # -- requests
     def event(self, kind: str, lane: ServeLane, args: Sequence[Any]) -> None:

@@ -278,7 +278,7 @@ class Gateway:
         """Closes the connection, the session file and recoveries in progress."""
         self._recovery.close()
         self.cluster.close()
-        self.sessions.end()
+        self.sessions.file.close()
 
     # -- private
     async def _submit_job(self, graph: TensorGraph, name: str, settings: Mapping[str, Any], told: Any = None) -> str:

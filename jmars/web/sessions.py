@@ -169,9 +169,9 @@ class SessionStore:
     MOST = 1000
 
     def __init__(self, path: Path | None) -> None:
-        self._file = SessionFile(path)
+        self.file = SessionFile(path)
         self.known: dict[str, WebSession] = {}
-        for session, kind, name, body in self._file.rows():
+        for session, kind, name, body in self.file.rows():
             if kind == "session":
                 self.known[session] = msgspec.convert(body, WebSession)
             elif kind == "array":
@@ -184,13 +184,13 @@ class SessionStore:
         if len(self.known) >= self.MOST:
             raise Problem(429, "TooManySessions", f"{self.MOST} sessions are open", "DELETE those that are done")
         made = WebSession(secrets.token_hex(8), name, time.time())
-        self._file.put(made.id, "session", "", {"id": made.id, "name": made.name, "created": made.created})
+        self.file.put(made.id, "session", "", {"id": made.id, "name": made.name, "created": made.created})
         self.known[made.id] = made  # after the write: without its row the session would be lost at a restart
         return made
 
     def close(self, session: WebSession) -> None:
         """Forgets a session."""
-        self._file.drop_all(session.id)  # first: if the write fails, the client can try again
+        self.file.drop_all(session.id)  # first: if the write fails, the client can try again
         del self.known[session.id]
 
     def find(self, name: str) -> WebSession:
@@ -219,22 +219,22 @@ class SessionStore:
     # -- changes of file and memory together: if the write fails, neither changes
     def add_array(self, session: WebSession, name: str, array: UploadedArray) -> None:
         """Records a stored array."""
-        self._file.put(session.id, "array", name, to_builtins(array))
+        self.file.put(session.id, "array", name, to_builtins(array))
         session.arrays[name] = array
 
     def remove_array(self, session: WebSession, name: str) -> None:
         """Forgets an array."""
-        self._file.drop(session.id, "array", name)
+        self.file.drop(session.id, "array", name)
         del session.arrays[name]
 
     def add_graph(
         self, session: WebSession, graph: SubmittedGraph, source: dict[str, Any], consumed: Sequence[str]
     ) -> None:
         """Records a submitted graph, made from `source`; the graph takes over the arrays `consumed`."""
-        with self._file.transaction():
-            self._file.put(session.id, "graph", graph.id, to_builtins(graph), source)
+        with self.file.transaction():
+            self.file.put(session.id, "graph", graph.id, to_builtins(graph), source)
             for name in consumed:
-                self._file.drop(session.id, "array", name)
+                self.file.drop(session.id, "array", name)
         session.graphs[graph.id] = graph
         for name in consumed:
             del session.arrays[name]
@@ -244,7 +244,7 @@ class SessionStore:
         left = replace(graph, results={one: result for one, result in graph.results.items() if one != name})
         after = replace(session, graphs=session.graphs | {graph.id: left})
         forgotten = after.forget_empty_graphs()
-        with self._file.transaction():
+        with self.file.transaction():
             for one in [graph.id, *forgotten]:
                 self._note(after, one, after.graphs.get(one))
         for one in forgotten:
@@ -253,17 +253,13 @@ class SessionStore:
 
     def source(self, session: WebSession, graph: SubmittedGraph) -> dict[str, Any] | None:
         """The document of a graph, with settings and fingerprint."""
-        return self._file.source(session.id, graph.id)
-
-    def end(self) -> None:
-        """Closes the file."""
-        self._file.close()
+        return self.file.source(session.id, graph.id)
 
     def _note(self, session: WebSession, name: str, graph: SubmittedGraph | None) -> None:
         if graph is None:
-            self._file.drop(session.id, "graph", name)
+            self.file.drop(session.id, "graph", name)
         elif session.id in self.known:  # else the session was closed meanwhile
-            self._file.put(session.id, "graph", name, to_builtins(graph))
+            self.file.put(session.id, "graph", name, to_builtins(graph))
 
 
 def new_file(path: Path, text: str) -> None:

@@ -118,6 +118,6 @@ def test_an_arena_counts_when_its_pages_went_back() -> None:
         assert removals(arena.memory) == 0
         arena.reserve(4 * mmap.PAGESIZE)
         assert removals(arena.memory) == 1
-        arena.close()
+        arena.memory.close()
     finally:
         os.close(fd)

@@ -58,7 +58,7 @@ class Room:
                 self.received(self, ("loaded", rest[0], ""))
 
     def close(self) -> None:
-        self.arena.close()
+        self.arena.memory.close()
         os.close(self.fd)
 
 

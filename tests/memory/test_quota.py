@@ -14,7 +14,7 @@ def arena():
     fd = os.memfd_create("test")
     one = Arena(fd, 10 * PAGE)
     yield one
-    one.close()
+    one.memory.close()
     os.close(fd)
 
 

@@ -62,7 +62,7 @@ def panel_of():
 
     yield make
     for panel in panels:
-        panel.close()
+        panel.over.set()
 
 
 def wait_for(what) -> None:
@@ -126,7 +126,7 @@ def test_a_cluster_is_stopped_only_after_a_second_click(panel_of) -> None:
     assert panel._told.value == "" and panel._stop in panel._buttons.children
     panel._stop.click()
     panel._sure.click()
-    wait_for(lambda: panel.over)
+    wait_for(lambda: panel.over.is_set())
     assert fake.asked == [("stop",)] and panel._facts.value == "<b>c</b>: stopped" and panel._buttons.children == ()
 
 
@@ -134,7 +134,7 @@ def test_a_panel_notices_that_its_cluster_is_gone(monkeypatch, panel_of) -> None
     monkeypatch.setattr(controls, "POLL_SECONDS", 0.01)
     panel = panel_of(fake := Fake())
     fake.closed = True
-    wait_for(lambda: panel.over)
+    wait_for(lambda: panel.over.is_set())
 
 
 def test_a_number_is_taken_as_it_is_typed_or_refused_with_the_reason(panel_of, monkeypatch) -> None:
@@ -207,16 +207,16 @@ def test_all_cells_show_the_same_state_by_the_newest_connection(monkeypatch) -> 
         assert "5 workers (5 busy)" in panel._facts.value
         second.closed = True  # the first one is open still
         panel._look()
-        assert not panel.over and "1 worker (1 busy)" in panel._facts.value
+        assert not panel.over.is_set() and "1 worker (1 busy)" in panel._facts.value
         panel._stop.click()
         panel._sure.click()
-        wait_for(lambda: panel.over)
+        wait_for(lambda: panel.over.is_set())
         assert panel._facts.value == "<b>c</b>: stopped" and panel._buttons.children == ()
         controls.show(third)  # one of the same id is there again
-        assert shown[-1] is shown[0] and panel._stop in panel._buttons.children and not panel.over
+        assert shown[-1] is shown[0] and panel._stop in panel._buttons.children and not panel.over.is_set()
     finally:
         for panel in controls._panels.values():
-            panel.close()
+            panel.over.set()
 
 
 def test_a_cluster_that_others_stopped_says_so(panel_of) -> None:

@@ -131,7 +131,7 @@ def test_the_thread_shows_until_the_job_has_ended():
     sampler.follow("job-1")
     for _ in range(10):
         sampler._wake.set()
-    assert sampler.join(60)
+    assert sampler.done.wait(60)
     assert reads[:2] == [(0, "job-1"), (2, "job-1")]
     assert frames[-1]["snap"]["state"] == ends[0]["snap"]["state"] == "succeeded"
     assert frames[-1]["snap"]["counts"][S.FINISHED] == 5
@@ -146,7 +146,7 @@ def test_the_next_job_of_a_cell_is_read_from_its_first_event():
     sampler.follow("job-1")
     sampler.follow("job-2")
     sampler.close()
-    assert sampler.join(60)
+    assert sampler.done.wait(60)
     parts = sampler.picture()["snap"]["parts"]
     assert [(part["name"], part["state"]) for part in parts] == [("cell 1", "succeeded"), ("second", "succeeded")]
 
@@ -171,14 +171,14 @@ def test_a_lost_cluster_ends_the_thread_and_is_shown():
     frames = []
     sampler = Sampler(read, frames.append, RunState(open=True))
     sampler.follow("job-1")
-    assert sampler.join(60)
+    assert sampler.done.wait(60)
     assert frames[-1]["snap"]["error"] == "the cluster has gone; start another"
 
 
 def test_a_cell_without_any_job_ends_too():
     sampler = Sampler(lambda since, job: ([], since), lambda frame: None, RunState(open=True))
     sampler.close()
-    assert sampler.join(60)
+    assert sampler.done.wait(60)
 
 
 def test_a_cell_of_milliseconds_without_a_job_shows_no_frame():
@@ -192,7 +192,7 @@ def test_a_cell_of_milliseconds_without_a_job_shows_no_frame():
     )
     sampler.begin()
     sampler.close()
-    assert sampler.join(60)
+    assert sampler.done.wait(60)
     assert (frames, ends) == ([], [])
 
 
@@ -216,7 +216,7 @@ def test_a_cell_without_a_job_shows_the_line_that_runs_and_how_it_ended():
     sampler.begin()
     assert shown.wait(60)
     sampler.close(JobState.CANCELLED)
-    assert sampler.join(60)
+    assert sampler.done.wait(60)
     snap = frames[0]["snap"]
     assert (snap["line"], snap["lines"], snap["state"], frames[0]["job_id"]) == (3, 7, "running", "cell-1")
     assert (ends[0]["snap"]["line"], ends[0]["snap"]["state"], ends[0]["snap"]["live"]) == (0, "cancelled", False)
@@ -246,7 +246,7 @@ def test_a_long_job_gets_advice_once_and_a_failure_ends_nothing():
 
         sampler = Sampler(read, frames.append, RunState(), None, advise)
         sampler.follow("job-1")
-        assert sampler.join(timeout=60)
+        assert sampler.done.wait(timeout=60)
         assert asked == ["job-1"]
         plan = sampler.picture()["plan"]
         assert plan is None if isinstance(answer, Exception) else plan["advice"] == ["workers 4"]
@@ -268,7 +268,7 @@ def test_the_view_goes_on_while_advice_is_made():
 
     sampler = Sampler(lambda since, job: (log.events[since:], len(log.events)), show, RunState(), None, advise)
     sampler.follow("job-1")
-    assert sampler.join(timeout=60)
+    assert sampler.done.wait(timeout=60)
     assert seen.is_set()
     assert sampler.picture()["plan"]["advice"] == ["workers 4"]
 
@@ -285,7 +285,7 @@ def test_a_job_of_many_operands_is_advised_later(monkeypatch):
 
         one = Sampler(read, lambda _: None, RunState(), None, lambda job, asked=asked: asked.append(job) or [])
         one.follow("job-1")
-        assert one.join(timeout=60)
+        assert one.done.wait(timeout=60)
         assert len(asked) == times
 
 
@@ -294,5 +294,5 @@ def test_a_short_job_is_not_advised():
     read = lambda since, job: (log.events[since:], len(log.events))  # noqa: E731
     sampler = Sampler(read, lambda _: None, RunState(), None, lambda _: 1 / 0)
     sampler.follow("job-1")
-    assert sampler.join(timeout=60)
+    assert sampler.done.wait(timeout=60)
     assert sampler.picture()["plan"] is None

@@ -240,7 +240,7 @@ def test_s3_30_promises_never_exceed_what_there_is_whatever_comes():
             if quota.request("job", turn, size):
                 held[turn] = size
         assert sum(held.values()) <= quota.granted <= arena.capacity
-    arena.close()
+    arena.memory.close()
     os.close(fd)
 
 

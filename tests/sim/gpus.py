@@ -196,7 +196,7 @@ class SimGpus:
         elif message[0] == "forget":
             blobs.clear()
             ready.clear()
-            batches.forget()
+            batches.told.clear()
         elif message[0] == "offer":
             child.say((0, [], 0, 0, (ACCEPTED,), []))
         elif message[0] == "copy down":

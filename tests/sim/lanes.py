@@ -326,7 +326,7 @@ class Carrier:
 
     def _peer(self, host: int, incarnation: int, address: str) -> None:
         self.puller.add_peer((host, incarnation), address)
-        self.server.add_peer((host, incarnation))
+        self.server.peers.add((host, incarnation))
 
     def _gone(self, host: int, incarnation: int) -> None:
         self.gone.add((host, incarnation))

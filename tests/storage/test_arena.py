@@ -57,7 +57,7 @@ def test_the_arena_is_memory_that_two_mappings_share():
     assert 0 < arena.resident <= 4 * PAGE
     arena.free(offset)
     assert arena.size == HEADER + 16 * PAGE
-    arena.close()
+    arena.memory.close()
     os.close(fd)
 
 

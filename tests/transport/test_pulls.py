@@ -65,7 +65,7 @@ def test_a_fast_and_far_link_has_more_under_way():
     rate = pulls.rate(A)
     rate.begin(0.0)
     rate.moved(1000 * MB, 1.0)
-    rate.trip(0.02)
+    rate.trips.append(0.02)
     ranges = pulls.ranges(A, 0.0)
     assert pulls.nbytes(A) == pytest.approx(40 * MB, rel=0.5) and pulls.nbytes(A) > 10 * WINDOW_BYTES - MOST_ASKED
     assert max(one.stop - one.start for one in ranges) <= MOST_ASKED
@@ -147,7 +147,7 @@ def test_ranges_of_a_broken_connection_are_asked_again_a_few_times():
 def test_a_connection_that_breaks_under_many_ranges_counts_once():
     pulls = pulls_with(order(1, 40 * MB, holders=[A, B]))
     pulls.rate(A).bandwidth = 16 * MB  # a window of 32 MiB
-    pulls.rate(A).trip(1.0)
+    pulls.rate(A).trips.append(1.0)
     for lane in ("first", "second"):
         found = []
         while more := pulls.ranges(A, 0.0):

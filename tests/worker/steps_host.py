@@ -132,7 +132,7 @@ class Host:
     def __exit__(self, *_: object) -> None:
         self.execution.close()
         self._clock.stop()
-        self.arena.close()
+        self.arena.memory.close()
         os.close(self.fd)
 
     def run(self, job: JobTable, *operands: int) -> None:

@@ -420,7 +420,7 @@ class Activation:
         self.values[:] = [None] * data
         self.claims.clear()
         self.silent.clear()
-        self.loans.reset()
+        self.loans.readers.clear()
         self.requested.clear()
         self.missing = 0
 
@@ -766,10 +766,6 @@ class Loans:
     def __init__(self, structure: Structure) -> None:
         self.structure = structure
         self.readers: dict[int, list[int]] = {}  # data: dependencies
-
-    def reset(self) -> None:
-        """Forgets all readers."""
-        self.readers.clear()
 
     def take(self, data: int, e: int) -> None:
         """Adds dependency `e` as a reader of `data`.
