@@ -324,7 +324,7 @@ def test_what_is_needed_is_drawn(draw):
     assert compile_graph(TensorGraph.of([t.data]), {}).tiled.n == 6  # elements of three chunks, and what lies between
 
 
-def test_elements_of_rechunked_random_numbers_are_drawn_with_what_lies_between(monkeypatch):
+def test_rechunked_random_numbers_are_drawn_with_what_lies_between(monkeypatch):
     x = mt.random.default_rng(1).random((8, 9), chunks=(7, 4)).rechunk((3, 9))
     for index in ([4, 5, 7], [0, 3, 1, 0], slice(1, 8, 3)):
         part = x[index] * 2
