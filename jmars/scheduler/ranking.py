@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from jmars.devices.find import is_gpu
-from jmars.errors import GraphError, MemoryLimitError, UnsupportedError
+from jmars.errors import GraphError, MemoryLimitError, SettingError, UnsupportedError
 from jmars.kernels.program import Program
 from jmars.optimize import Compiled
 from jmars.plan import ANY, CPU, GPU, PlanGraph, Profile, Workers, annotate, one_host
@@ -33,6 +33,7 @@ from jmars.plan.choice import BRIEF_ORDER, HOST_ORDERS, are_brief, choose_order,
 from jmars.plan.order import rank_by
 from jmars.plan.plan_graph import GPU_ONLY
 from jmars.plan.prediction import predict_from_simulation
+from jmars.plan.simulation import simulate
 from jmars.switches import TASK_DEFAULTS
 from jmars.tensor.chunk import ChunkGraph
 from jmars.tensor.operand import SourceLine
@@ -169,6 +170,8 @@ def rank_operands(
     classes
         From `device_classes`; None without a GPU.
     """
+    if machine is not None:
+        refuse_settings(settings, machine)
     if classes is not None and (machine is None or machine.rows is None):
         return _with_gpus(compiled, settings, executors, machine, patience, wanted or {}, classes)
     if classes is not None and machine is not None and compiled.after.n:
@@ -205,6 +208,20 @@ def rank_operands(
         "tried": _told(choice),
     }
     return Ranked(rank, graph, predicted, seconds=graph.cost)
+
+
+def refuse_settings(settings: Mapping[str, Any], machine: Machine) -> None:
+    """Raise SettingError for values of switches that would change nothing on this kind of cluster."""
+    refused = {}
+    if machine.rows is not None or machine.gpus:
+        where = "a simulation places all operands on several hosts, on GPUs, and on Dask and Ray"
+        refused["assigner"] = f"on clusters of one host without GPUs; {where}"
+    if machine.balances:
+        refused["dispatch"] = refused["ephemeral"] = "on jmars's own workers; Dask and Ray bind tasks to processes"
+    for name, where in refused.items():
+        value = settings.get(name, TASK_DEFAULTS[name])
+        if value != TASK_DEFAULTS[name]:
+            raise SettingError(f"task.default_config.{name} = {value!r} works {where}; leave it out here")
 
 
 def _with_gpus(
@@ -300,14 +317,17 @@ def _on_machines(
         return Ranked(compiled.rank)
     numbers = np.asarray(machine.numbers, np.int64)
     assign = np.where(stored, -1, numbers[choice.plan.assign])
-    rank = choice.plan.rank if order == "auto" else compiled.rank if order == "mars" else rank_by(order, graph)
-    result = choice.predicted
+    rank, result, chosen = choice.plan.rank, choice.predicted, choice.best.name
+    if order != "auto":
+        rank = compiled.rank if order == "mars" else rank_by(order, graph)
+        result = simulate(graph, rows, choice.plan.assign, np.asarray(rank, np.int64), placed=placed)
+        chosen = f"{choice.best.assigned_by}, {order}"
     predicted = {
         "makespan": result.makespan,
         "peak": [result.peak_total, result.peak_total],
         "spilled": result.spilled,
         "moved": result.moved,
-        "chosen": choice.best.name,
+        "chosen": chosen,
         "lower_bound": choice.lower_bound,
         "tried": _told(choice),
     }
