@@ -10,7 +10,7 @@ Source: Mars (`yield` inside `tile`).
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -195,6 +195,10 @@ class _StandIn(Operand):
     """A tensor of some length in place of a tensor of unknown length; never computed."""
 
     name: ClassVar[str] = "stand-in"
+
+    def stamp(self) -> Hashable | None:
+        """None: it is never computed."""
+        return None
 
 
 def _defer(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -28,7 +28,7 @@ import os
 import shutil
 import struct
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -147,6 +147,10 @@ class ToBlocks(Operand):
     blob: bytes
     name: ClassVar[str] = "to_blocks"
 
+    def stamp(self) -> Hashable | None:
+        """None: it writes."""
+        return None
+
     @property
     def label(self) -> str:
         """Label in the view."""
@@ -233,9 +237,12 @@ def from_hdf5(path: Any, dataset: str, chunk_size: ChunkSize = None, *, chunks: 
         if found.shape is None:
             raise UnsupportedError(f"{dataset} of {place} is an empty dataset, without a shape; name another dataset")
         kind, shape, own = check_dtype(found.dtype), tuple(map(int, found.shape)), found.chunks
+        is_here = found.file.filename == file.filename and not found.is_virtual and found.external is None
     splits = aligned_splits(shape, kind, own, chunk_size, chunks)
     read = functools.partial(read_hdf5_box, place, dataset)
-    return from_blocks(read, shape, kind, splits, name="from_hdf5", takes="steps", pieces=own or ())
+    return from_blocks(
+        read, shape, kind, splits, name="from_hdf5", takes="steps", pure=is_here, files=[place], pieces=own or ()
+    )
 
 
 @offers("to_hdf5")
@@ -340,7 +347,10 @@ def from_zarr(url: Any, component: str | None = None, chunk_size: ChunkSize = No
     own = getattr(array, "shards", None) or array.chunks
     splits = aligned_splits(shape, kind, own, chunk_size, chunks)
     read = functools.partial(read_zarr, store, component, description(array))
-    return from_blocks(read, shape, kind, splits, name="from_zarr", takes="steps", pieces=array.chunks)
+    files = [os.path.join(store, component or "")] if os.path.isdir(store) else [store]
+    return from_blocks(
+        read, shape, kind, splits, name="from_zarr", takes="steps", pieces=array.chunks, pure=True, files=files
+    )
 
 
 @offers("to_zarr")
@@ -437,7 +447,17 @@ def from_images(paths: str | Sequence[str | os.PathLike[str]], chunk_size: Chunk
     shape = (len(names), *first.shape)
     splits = aligned_splits(shape, check_dtype(first.dtype), (1, *first.shape), chunk_size, chunks)
     read = functools.partial(read_images, tuple(names), first.shape, str(first.dtype))
-    return from_blocks(read, shape, first.dtype, splits, name="from_images", takes="steps", pieces=(1, *first.shape))
+    return from_blocks(
+        read,
+        shape,
+        first.dtype,
+        splits,
+        name="from_images",
+        takes="steps",
+        pure=True,
+        files=names,
+        pieces=(1, *first.shape),
+    )
 
 
 def read_images(names: tuple[str, ...], shape: tuple[int, ...], dtype: str, box: tuple[slice, ...]) -> Any:
@@ -476,10 +496,12 @@ def from_geotiff(path: Any, chunk_size: ChunkSize = None, *, chunks: ChunkSize =
     place = text if "://" in text else os.path.abspath(text)
     with rasterio().open(place) as file:
         shape, kind = (file.count, file.height, file.width), check_dtype(np.result_type(*file.dtypes))
-        own = (file.count, *map(max, zip(*file.block_shapes)))
+        own, is_here = (file.count, *map(max, zip(*file.block_shapes))), file.driver == "GTiff"
     splits = aligned_splits(shape, kind, own, chunk_size, chunks)
     read = functools.partial(read_raster, place, str(kind))
-    return from_blocks(read, shape, kind, splits, name="from_geotiff", pieces=(1, *own[1:]))
+    return from_blocks(
+        read, shape, kind, splits, name="from_geotiff", pure=is_here, files=[place], pieces=(1, *own[1:])
+    )
 
 
 def read_raster(path: str, dtype: str, box: tuple[slice, ...]) -> Any:

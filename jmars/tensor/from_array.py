@@ -26,7 +26,7 @@ import functools
 import importlib
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -62,6 +62,7 @@ class FromArray(Operand):
     array: np.ndarray[Any, Any]
     checksum: int | None = None  # of a large array at the time it was taken; None for others
     copied: int = 0  # bytes of the parts that were copied
+    content: int | None = None  # checksum of an array that nobody writes to, once it was asked for
 
     @classmethod
     def take(
@@ -83,6 +84,14 @@ class FromArray(Operand):
         if array.nbytes <= COPIED:
             return cls(array=_copy(array), line=line)
         return cls(array=array, checksum=PENDING if lazily else _checksum(array), line=line)
+
+    def stamp(self) -> Hashable | None:
+        """Checksum of the elements that the array had when it was taken; None before, and for a map of a file."""
+        if self.checksum is not None or map_of(self.array) is not None:
+            return None if self.checksum in (None, PENDING) else self.checksum
+        if self.content is None:
+            object.__setattr__(self, "content", _checksum(self.array))
+        return self.content
 
     def note_reader(self) -> None:
         """Take an array that was to be taken lazily."""

@@ -304,12 +304,19 @@ class TensorMeta(Struct, frozen=True):
         return TensorMeta(key, self.shape, self.dtype, self.chunks)
 
 
+class Hold:
+    """Lives as long as a node that has a value of the cluster: equal nodes share it (client/sent_graphs.py)."""
+
+    __slots__ = ("__weakref__",)
+
+
 class TensorData:
     """A node of the tensor graph: an operand's output. Nodes compare by identity.
 
-    A node is immutable but for two changes. When the value was computed, `op` is replaced by an operand on lineage
-    copies (structure.py), nodes of the same keys that keep no value alive. If `has_unknown_lengths`, some entries of
-    `shape` and `chunks` are `Unknown`; `resolve_lengths` replaces them by the lengths that a run reports.
+    A node is immutable but for three changes. When the cluster has an equal value, the node takes over key and hold of
+    that value (client/kept_values.py). When the value was computed, `op` is replaced by an operand on lineage copies
+    (structure.py), nodes of the same keys that keep no value alive. If `has_unknown_lengths`, some entries of `shape`
+    and `chunks` are `Unknown`; `resolve_lengths` replaces them by the lengths that a run reports.
     """
 
     __slots__ = (
@@ -318,6 +325,7 @@ class TensorData:
         "computed",
         "dtype",
         "has_unknown_lengths",
+        "hold",
         "is_lineage_copy",
         "key",
         "lineage_copy",
@@ -334,6 +342,7 @@ class TensorData:
         self.computed = False  # whether a run computed all chunks, kept or not: client/auto_persist.py
         self.lineage_copy: TensorData | None = None  # computed nodes refer to the copy: structure.py
         self.is_lineage_copy = False
+        self.hold: Hold | None = None
         self.key = f"t-{next(_numbers)}-{_prefix}"
 
     @property
@@ -358,7 +367,7 @@ class TensorData:
         copy = object.__new__(TensorData)
         copy.op, copy.key, copy.is_lineage_copy, copy.lineage_copy = op, self.key, True, None
         copy.shape, copy.dtype, copy.chunks, copy.computed = self.shape, self.dtype, self.chunks, False
-        copy.has_unknown_lengths = self.has_unknown_lengths
+        copy.has_unknown_lengths, copy.hold = self.has_unknown_lengths, None
         return copy
 
     def __repr__(self) -> str:
@@ -448,6 +457,12 @@ class Operand:
     def token(self) -> Hashable | None:
         """Return a key: operands of equal tokens and inputs compute equal values. None: equality is unknown."""
         return None
+
+    def stamp(self) -> Hashable | None:
+        """Return what the values depend on beside parameters and inputs, such as the times of a file; None: they may
+        differ from run to run, as those of a user's function.
+        """
+        return ()
 
     def unlinked(self: Self) -> Self:
         """Copy the operand without inputs, as a TensorGraph holds it."""

@@ -21,7 +21,7 @@ import itertools
 import os
 import pickle
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import is_
@@ -386,6 +386,10 @@ class Spawn(Operand):
     retries: int = -1
     name: ClassVar[str] = "spawn"
     alone: ClassVar[bool] = True
+
+    def stamp(self) -> Hashable | None:
+        """None: a user's function."""
+        return None
 
     @property
     def label(self) -> str:

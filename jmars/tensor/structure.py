@@ -17,6 +17,7 @@ Source: structural hashing (hash-consing), Ershov 1958; docs/decisions/0036-line
 from __future__ import annotations
 
 import marshal
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import lru_cache
@@ -204,7 +205,7 @@ def _dtype_text(value: np.dtype[Any]) -> str:
 
 def _array(value: np.ndarray[Any, Any], known: _Known) -> Any:
     if value.dtype.hasobject:
-        return ("pickle", cloudpickle.dumps(value))
+        return _pickled(value, known)
     content = xxhash.xxh3_128_digest(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
     return ("array", _dtype(value.dtype, known), list(value.shape), content)
 
@@ -223,6 +224,50 @@ def _unknown(value: Unknown, known: _Known) -> Any:
     return ("unknown", origins.setdefault(value.origin.key, len(origins)), value.number, value.most)
 
 
+_FOREIGN = -2  # no id is negative; entry of what is known after a value that no field of ours determines
+
+
+def described(operand: Operand, others: Sequence[Any], known: _Known) -> list[Any] | None:
+    """Describe an operand without its inputs, and other values, for marshal, equal only if they are.
+
+    Parameters
+    ----------
+    known
+        Descriptions from earlier calls by the values' ids; the values must live on.
+
+    Returns
+    -------
+    list or None
+        None where a parameter has code that is not a library's, or is an object that only its pickle describes.
+    """
+    name, values = _parameters(type(operand))
+    if operand.dynamic:
+        values = lambda operand: tuple(x for n, x in vars(operand).items() if n not in ("inputs", "line", "group"))  # noqa: E731
+    bound = (getattr(operand, operand.binds),) if operand.binds else ()
+    known.pop(-1, None)  # unknown lengths are numbered in each operand
+    found = [_plain(one, known) for one in (name, *values(operand), *bound, *others)]
+    if _FOREIGN not in known:
+        return found
+    known.clear()  # a value that is met once more is foreign again
+    return None
+
+
+def _pickled(value: Any, known: _Known) -> Any:
+    if not _is_of_library(value):
+        known[_FOREIGN] = True
+    return ("pickle", cloudpickle.dumps(value))
+
+
+def _is_of_library(value: Any) -> bool:
+    """Whether a function or class is found by its name in a module of jmars, NumPy or SciPy."""
+    module = getattr(value, "__module__", None) or ""
+    name = str(getattr(value, "__qualname__", None) or getattr(value, "__name__", ""))
+    return module.partition(".")[0] in _LIBRARIES and getattr(sys.modules.get(module), name, None) is value
+
+
+_LIBRARIES = ("jmars", "numpy", "scipy")
+
+
 def _other(value: Any, known: _Known) -> Any:
     kind = type(value)
     if isinstance(value, np.dtype):
@@ -237,13 +282,19 @@ def _other(value: Any, known: _Known) -> Any:
         return found
     if _is_of_jmars(kind) and isinstance(value, tuple):
         return ("tuple", f"{kind.__module__}.{kind.__qualname__}", [_plain(one, known) for one in value])
-    return ("pickle", cloudpickle.dumps(value))
+    return _pickled(value, known)
 
 
 @lru_cache(maxsize=REMEMBERED_PROGRAMS)
 def _expression(value: Expression) -> Any:
     """Describe an expression; cached, since few different expressions occur."""
     return ("expression", _plain(value.inputs, {}), [_plain(node, {}) for node in value.nodes])
+
+
+def _known_expression(value: Expression, known: _Known) -> Any:
+    if any(one.ufunc is not None and one.ufunc.name.partition(".")[0] not in _LIBRARIES for one in value.nodes):
+        known[_FOREIGN] = True
+    return _expression(value)
 
 
 def _is_of_jmars(kind: type) -> bool:
@@ -265,8 +316,8 @@ _CONVERTERS: dict[type, Callable[[Any, _Known], Any] | None] = {
     slice: _slice,
     Unknown: _unknown,
     EllipsisType: lambda value, known: ("...",),
-    Expression: lambda value, known: _expression(value),
-    FunctionType: lambda value, known: ("pickle", cloudpickle.dumps(value)),
+    Expression: _known_expression,
+    FunctionType: _pickled,
 }
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -32,6 +32,10 @@ class Stored(Operand):
     """A leaf of the graph: a tensor with chunks that the cluster holds."""
 
     name: ClassVar[str] = "stored"
+
+    def stamp(self) -> Hashable | None:
+        """None: another client's value."""
+        return None
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Add the stored chunks to the chunk graph."""

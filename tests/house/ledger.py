@@ -18,7 +18,7 @@ TABLE = """
             tensor/ops/*random*
    920  parts: only what results need is read
             tensor/parts.py optimize/parts.py optimize/sources.py
-  1450  files
+  1550  files
             tensor/files.py tensor/ops/npy.py tensor/atomic_file.py
  17050  NumPy functions
             tensor/ops/*
@@ -28,7 +28,7 @@ TABLE = """
             tensor/chunk_types/* tensor/array_api.py array_api.py tensor/numba_values.py
    750  spawn
             tensor/spawn.py remote.py
-  7850  tensor core
+  7950  tensor core
             tensor/*
   1900  machine code by LLVM text
             kernels/native_pipeline.py kernels/compile.py kernels/expression.py kernels/routines.py
@@ -83,7 +83,7 @@ TABLE = """
             annex/*
   1150  notebook: side bar server
             notebook/server/*
-  3700  notebook: cell and magic
+  3750  notebook: cell and magic
             notebook/cell*.py notebook/magic.py notebook/flags.py notebook/lexer.py
             notebook/namespace.py notebook/numpy_names.py notebook/running_cell.py
             notebook/kernel_access.py notebook/user_arrays.py notebook/__init__.py
@@ -95,7 +95,7 @@ TABLE = """
             deploy/* actors/*
    700  xarray
             client/xarray*.py
-  4300  client core
+  4650  client core
             client/*
   2300  model and settings
             *

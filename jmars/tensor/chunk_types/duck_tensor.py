@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -397,6 +397,10 @@ class OnChunks(Operand):
     calls: tuple[ChunkCall, ...]
     packs: bool  # whether the results are pickled
     name: ClassVar[str] = "on_chunks"
+
+    def stamp(self) -> Hashable | None:
+        """None: functions of other libraries."""
+        return None
 
     @property
     def label(self) -> str:

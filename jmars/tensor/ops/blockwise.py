@@ -6,7 +6,7 @@ may be unknown where all inputs have the lengths of the output.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -88,6 +88,10 @@ class Blockwise(Operand):
     writes: bool
     scratch: Scratch | None
     name: ClassVar[str] = "blockwise"
+
+    def stamp(self) -> Hashable | None:
+        """None for a user's function."""
+        return None if self.runs_user_code else ()
 
     @property
     def label(self) -> str:

@@ -15,13 +15,15 @@ and `to_cpu.py`.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import io
 import itertools
+import marshal
 import pickle
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -88,6 +90,7 @@ def map_blocks(
     chunks: Any = None,
     name: str | None = None,
     device: str | None = None,
+    pure: bool = False,
     **kwargs: Any,
 ) -> Tensor:
     """Calls `function(*blocks, **kwargs)` per position of the chunk grid.
@@ -110,6 +113,8 @@ def map_blocks(
     device
         "gpu": the function runs on GPU workers and gets arrays of CuPy; `dtype` must be given. "cpu": on cores. By
         default where `jmars.annotate` says, else on cores, with arrays of NumPy.
+    pure
+        Whether the results depend on the arguments only, so that they may be used again (docs/how-to/reuse.md).
     **kwargs
         Keyword arguments of the function.
 
@@ -152,7 +157,8 @@ def map_blocks(
     splits = grid if chunks is None else _user_splits(chunks, grid)
     unique = tuple(dict.fromkeys(inputs))
     which = tuple(unique.index(data) for data in inputs)
-    op = MapBlocks(label, blob, which, grid, with_block_id, runs_library(function, fixed, kwargs), inputs=unique)
+    own, code = runs_library(function, fixed, kwargs), code_of(function) if pure else None
+    op = MapBlocks(label, blob, which, grid, with_block_id, own, pure=code, inputs=unique)
     with annotate(gpu=None if device is None else device == "gpu"):
         return Tensor(new_data(op, tuple(map(axis_length, splits)), kind, splits))
 
@@ -187,7 +193,12 @@ class MapBlocks(Operand):
     with_block_id: bool
     is_library: bool  # runs functions of NumPy and jmars only
     lines: tuple[int, ...] = ()  # axes of lines that a function of ours computes one by one; none of a user's function
+    pure: bytes | None = None  # code of a function whose values depend on its arguments only; None: of others
     name: ClassVar[str] = "map_blocks"
+
+    def stamp(self) -> Hashable | None:
+        """None for a user's function that is not marked as pure."""
+        return () if self.is_library else self.pure
 
     @property
     def label(self) -> str:
@@ -302,6 +313,14 @@ def pickled(value: Any) -> bytes:
         warnings.simplefilter("ignore", DeprecationWarning)  # of modules that are searched for a ufunc
         FunctionPickler(blob).dump(value)
     return blob.getvalue()
+
+
+def code_of(function: Any) -> bytes:
+    """The code of a function: a function of a module is pickled by name, which stays when the module is reloaded."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return b"" if code is None else marshal.dumps(code)
 
 
 @lru_cache(maxsize=64)

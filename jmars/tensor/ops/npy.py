@@ -3,6 +3,12 @@
 Executors map a `.npy` file into memory and copy their chunks, block by block. The client reads the header or creates
 the file; executors receive the path and the first index of their chunk. Object arrays are refused; no file is
 unpickled. `mapped_layout` tells where a map of the user (`np.memmap`) lies in the file, for executors to read.
+
+Stamps of files: equal stamps, equal content, so that values of an unchanged file are used again. A stamp holds inode,
+size, times of the last write and of the last change, in ns. The system sets the time of change at every write, so that
+`cp -p` and `touch -d` change the stamp as well. There is no stamp where the times may not show the next write: for a
+file that changed less than `FRESH` seconds ago, and for one that this process maps for writing (`np.memmap` with "r+"),
+since such writes change the times late or not at all.
 Source: NEP 1 (the .npy format).
 """
 
@@ -13,7 +19,7 @@ import math
 import mmap
 import os
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from operator import mul
@@ -34,7 +40,7 @@ from jmars.tensor.from_array import map_of
 from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.operand import Operand, Splits, TensorMeta, check_dtype, new_data
 from jmars.tensor.ops.chunks import add_by_class, boxes, chunk_classes, chunk_starts, corners
-from jmars.tensor.ops.map_blocks import pickled, unpickled
+from jmars.tensor.ops.map_blocks import code_of, pickled, unpickled
 from jmars.tensor.parts import Axis, Part, PartOf, SourcePart, in_chunks, positions, splits_of, whole
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import ChunkSize, decide_splits
@@ -55,8 +61,9 @@ __all__ = [
 ]
 
 Array = np.ndarray[Any, Any]
+FRESH = 2.0  # seconds; some file systems have times of whole seconds
+MOST_FILES = 10_000  # in a folder, such as a Zarr array
 DROP_BYTES = 4 * 2**20  # bytes read before mapped pages are released, since they count as memory of the process
-FRESH = 2.0  # seconds
 
 
 class Layout(Struct, frozen=True):
@@ -185,6 +192,61 @@ def read_header(stream: IO[bytes], path: str) -> tuple[tuple[int, ...], bool, np
     return shape, fortran, dtype
 
 
+def stamp_of(paths: Sequence[str]) -> Hashable | None:
+    """The stamp of files and of folders with all that is in them; None where there is none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     stamp_of([file.name])  # it is too new
+
+    >>> stamp_of(["/proc/self/no such file"])
+    >>> stamp_of([os.__file__]) == stamp_of([os.__file__])
+    True
+    """
+    found: list[Hashable] = []
+    try:
+        written = _mapped_for_writing()
+        for name in _files(paths):
+            one = _facts(name)
+            if time.time() - one[-1] / 1e9 < FRESH or one[1] in written or len(found) == MOST_FILES:
+                return None
+            found.append((name, one))
+    except OSError:
+        return None
+    return tuple(found)
+
+
+def _files(paths: Sequence[str]) -> Iterator[str]:
+    """Files, and all files and folders in folders, in an order that does not depend on the file system."""
+    for path in paths:
+        yield path
+        for folder, folders, names in os.walk(path, onerror=_raise) if os.path.isdir(path) else ():
+            folders.sort()
+            yield from sorted(os.path.join(folder, name) for name in [*folders, *names])
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _facts(path: str) -> tuple[int, ...]:
+    """Device, inode, size, times of write and change; opened, since a network's file system then asks its server."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        status = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _mapped_for_writing() -> set[int]:
+    """Inodes of the files that this process maps to write to them; raises OSError where the system does not tell."""
+    rows = [line.split(None, 5) for line in Path("/proc/self/maps").read_bytes().splitlines()]
+    return {int(row[4]) for row in rows if row[1][1:2] == b"w" and row[1][3:4] == b"s"}
+
+
 def mapped_layout(array: Array) -> Layout | None:
     """Place of a map of a file for reading, or of a slice of the map, in the file.
 
@@ -237,6 +299,11 @@ class LoadNpy(Operand):
     def label(self) -> str:
         """The function's name, with a mark for a part."""
         return "load[...]" if self.of is not None else "load"
+
+    def stamp(self) -> Hashable | None:
+        """The stamp of the file, unless it changed since the tensor was made."""
+        found: Any = stamp_of([self.layout.path])
+        return found if found and found[0][1][2:4] == self.layout.stamp else None
 
     def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
         """Reads the part; positions along a single axis are read as they are."""
@@ -400,6 +467,10 @@ class SaveNpy(Operand):
     layout: Layout
     name: ClassVar[str] = "save"
 
+    def stamp(self) -> Hashable | None:
+        """None: it writes."""
+        return None
+
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per chunk, with the first index as argument."""
         (source,) = inputs
@@ -451,6 +522,8 @@ def from_blocks(
     name: str | None = None,
     takes: Literal["chunks", "boxes", "steps"] = "boxes",
     pieces: Sequence[int] = (),
+    pure: bool = False,
+    files: Sequence[str] = (),
 ) -> Tensor:
     """Makes a tensor whose chunks are results of `function(slices)`.
 
@@ -471,6 +544,11 @@ def from_blocks(
     pieces
         Lengths of the pieces that the function can only read whole, as those of a Zarr array; plans say where chunks
         cut pieces.
+    pure
+        Whether the results depend on nothing but the slices and the content of `files`, so that they may be used again
+        (docs/how-to/reuse.md).
+    files
+        Paths of files and folders that a pure function reads.
 
     An exception of the function ends the job and is raised in the client unchanged.
 
@@ -489,7 +567,9 @@ def from_blocks(
         raise ValueError(f"{label} takes {takes!r}; choose one of chunks, boxes, steps")
     if pieces and (len(pieces) != len(shape) or min(pieces) < 1):
         raise ValueError(f"{label} has pieces {tuple(pieces)}; give a length above 0 for each of {len(shape)} axes")
-    return Tensor(new_data(FromBlocks(label, pickled(function), takes, tuple(pieces)), shape, kind, splits))
+    code, paths = code_of(function) if pure else None, tuple(map(os.path.abspath, files))
+    made = FromBlocks(label, pickled(function), takes, tuple(pieces), files=paths, pure=code)
+    return Tensor(new_data(made, shape, kind, splits))
 
 
 @dataclass(frozen=True, eq=False)
@@ -501,7 +581,14 @@ class FromBlocks(Operand):
     takes: str = "chunks"  # slices that the function can be called with
     pieces: tuple[int, ...] = ()  # lengths of pieces that the function reads whole; () where not known
     of: SourcePart | None = None  # the part that is read; None: the whole
+    files: tuple[str, ...] = ()  # that the function reads
+    pure: bytes | None = None  # code of a function whose values depend on its arguments and files only; None: of others
     name: ClassVar[str] = "from_blocks"
+
+    def stamp(self) -> Hashable | None:
+        """Code of the function and stamps of its files; None for a function that is not marked as pure."""
+        there = None if self.pure is None else stamp_of(self.files)
+        return None if there is None else (self.pure, there)
 
     @property
     def label(self) -> str:
