@@ -20,6 +20,7 @@ from jmars.units import parse_bytes
 __all__ = ["TASK_DEFAULTS", "VIEWS", "Config", "cache_dir", "checked_schedulers", "config", "runtime_dir"]
 
 MOST_SCHEDULERS = 16  # of a cluster
+REUSE = ("on", "off", "fresh")
 VIEWS = ("full", "line", "none")  # how the view of a cell begins
 
 
@@ -47,12 +48,15 @@ class Config:
         self.array_limit: int = _size("JMARS_ARRAY_LIMIT", 0)
         # processes that schedule the clusters that are started here; 0: their control process does
         self.schedulers: int = _whole("JMARS_SCHEDULERS", 0)
+        # whether values of earlier runs are used: on, off, or fresh, where all is computed and kept for later runs
+        self.reuse: str = _reuse(os.environ.get("JMARS_REUSE", "on"))
         self.combine_size: int = 4  # chunks that one step of a tree reduction combines
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "combine_size" in self.__dict__ and name not in self.__dict__:
             raise AttributeError(f"jmars.config has no setting {name!r}; it has {', '.join(sorted(self.__dict__))}")
         value = {"off": "none", "auto": ""}.get(value, value) if name == "display" else value
+        value = _reuse(value) if name == "reuse" else value
         super().__setattr__(name, _Switches(checked(value)) if name == "task" else value)
 
     def load(self, settings: Mapping[str, Any] | str | Path) -> None:
@@ -88,6 +92,12 @@ class _Switches(dict[str, Any]):
     def update(self, *others: Any, **named: Any) -> None:
         """Sets all switches, or none if a value is wrong."""
         super().update(checked(dict(*others, **named)))
+
+
+def _reuse(value: str) -> str:
+    if value not in REUSE:
+        raise SettingError(f"reuse cannot be {value!r}; choose one of {', '.join(REUSE)}")
+    return value
 
 
 def _seconds(variable: str, default: float) -> float:

@@ -10,6 +10,7 @@ job_registry.py   handles of jobs by id (JobRegistry)
 local_runs.py   computes small values in this process (LocalRuns)
 local_plans.py  graphs compiled for that (LocalPlan)
 auto_persist.py   keeps values that a loop would compute again
+kept_values.py   values of earlier runs, found by value keys (KeptValues)
 sent_graphs.py  graphs, sent whole once and by structure afterwards (SentGraphs)
 engine_clusters.py  clusters on Dask and Ray (Cluster.dask, Cluster.ray)
 host_clusters.py   clusters of several hosts (Cluster.hosts)

@@ -30,6 +30,7 @@ from jmars.client.engine_clusters import LEASE, checked_lease, scheduler_process
 from jmars.client.host_clusters import HostClusters
 from jmars.client.job import FloatWarnings, Job, fetch_each, with_recovery
 from jmars.client.job_registry import JobRegistry, attach, descriptors_of, outputs_of
+from jmars.client.kept_values import KeptValues
 from jmars.client.local_runs import LocalRuns, kept_bytes, load_local_runs
 from jmars.client.notebook_views import ClusterFacts, Shown
 from jmars.client.sent_graphs import Retained, SentGraphs, Uploads, move_here
@@ -133,7 +134,8 @@ class Cluster(HostClusters, Shown):
         self._facts: dict[str, Any] = {}
         self._jobs = JobRegistry(self._facts.update)
         self.float_warnings = FloatWarnings()
-        self._held = Retained(self.forget)
+        self._held = Retained(self._unreferenced)
+        self.kept = KeptValues(self._held, lambda: self.capacity, self._drop)
         self._lock = threading.RLock()  # one submission at a time
         self._closed = False
         self._host = host
@@ -300,6 +302,7 @@ class Cluster(HostClusters, Shown):
         self.local.release()
         with self._lock:
             move_here(self, data)
+            self.kept.submitted(data)
             self.uploads.send(data)
             linked = LinkedGraph.of(data, self._held)
             keys = [node.key for node in linked.nodes]
@@ -383,6 +386,11 @@ class Cluster(HostClusters, Shown):
         found, last = self.ask("session", "read", since, job or "")
         return list(found), last
 
+    def forget(self) -> None:
+        """Drop values that are kept for later runs (docs/how-to/reuse.md); tensors under names keep their values."""
+        self._check_open()
+        self.kept.forget()
+
     def serve(self, port: int = 0) -> WebGateway:
         """Serve the cluster over HTTP on 127.0.0.1 until either is closed; see docs/reference/rest.md."""
         return WebGateway(self.id, port)
@@ -440,6 +448,13 @@ class Cluster(HostClusters, Shown):
         """Whether this client retains the node's value on the cluster."""
         return not self._closed and data.key in self._held
 
+    def missing(self, data: Sequence[TensorData]) -> list[TensorData]:
+        """The nodes without a value on the cluster, after nodes have taken over equal values there."""
+        self._check_open()
+        with self._lock:
+            self.kept.find([one for one in data if not self.retains(one)])
+        return [one for one in data if not self.retains(one)]
+
     def retained(self) -> frozenset[str]:
         """Keys of nodes that this client retains."""
         return frozenset() if self._closed else frozenset(self._held)
@@ -453,14 +468,30 @@ class Cluster(HostClusters, Shown):
         """Retain values that the cluster has, each until no Python object refers to the node any more."""
         self._held.add(data)
 
+    def computed(self, data: Sequence[TensorData], seconds: float, warned: bool) -> None:
+        """Retain values that a job computed in some seconds, and let later cells find them unless it warned."""
+        self._held.add(data)
+        self.kept.computed(data, seconds, warned)
+
     def release(self, key: str) -> None:
         """Release the value of a key; no effect where the key is not retained."""
         if key in self._held:
-            self.forget(key)
+            self._held.pop(key, None)
+            self.kept.remove(key)
+            self._drop(key)
 
-    def forget(self, key: str) -> None:
+    def lose(self, key: str) -> None:
         """Release a value with lost chunks, retained or not."""
         self._held.pop(key, None)
+        self.kept.lost(key)
+        self._drop(key)
+
+    def _unreferenced(self, key: str) -> None:
+        """The last node with a key is gone."""
+        self.local.forget(key)
+        self.kept.unreferenced(key)
+
+    def _drop(self, key: str) -> None:
         self.local.forget(key)
         self._connection.tell_together("session", "drop", key)
 

@@ -357,7 +357,7 @@ class Job(Shown):
             elif found:
                 self.cluster.float_warnings.owe(found)
             if report["state"] == JobState.SUCCEEDED:
-                self._take_values(report.get("settled") or {})
+                self._take_values(report.get("settled") or {}, bool(found))
             self._done.set()
             callbacks, self._callbacks = self._callbacks, []
             self._again = []
@@ -368,11 +368,11 @@ class Job(Shown):
                 log.exception("what was to be done at the end of %s failed", self.name)
 
     @without_collections()
-    def _take_values(self, settled: dict[str, Any]) -> None:
+    def _take_values(self, settled: dict[str, Any], warned: bool) -> None:
         """The cluster has all values: retain them, with the lengths that the run told by key."""
         for one in self._data:
             one.resolve_lengths(settled.get(one.key))
-        self.cluster.retain(self._data)
+        self.cluster.computed(self._data, time.monotonic() - self._begun, warned)
         try:
             detach(self._data)
         except Exception:  # who waits must hear of the end
@@ -422,7 +422,7 @@ class Job(Shown):
         try:
             if can_recover(self.cluster, self._data, keys):
                 for key in keys:
-                    self.cluster.forget(key)
+                    self.cluster.lose(key)
                 self.cluster.submit_data(self._data, self.name, again=self)
                 return
         except Exception as problem:  # a user's object that cannot be sent once more too: the user must hear
@@ -623,7 +623,7 @@ def with_recovery(cluster: Cluster, data: TensorData, fetch: Callable[[], Value]
             if not left or not can_recover(cluster, [data], [data.key, *error.keys]):
                 raise
             for key in {data.key, *error.keys}:
-                cluster.forget(key)
+                cluster.lose(key)
             _compute(cluster, data)
     raise AssertionError("the last try returns or raises")
 

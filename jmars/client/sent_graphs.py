@@ -33,7 +33,7 @@ from jmars.errors import ChunkLostError
 from jmars.model.collector import without_collections
 from jmars.model.messages import Submission
 from jmars.tensor.from_array import COPIED, FromArray
-from jmars.tensor.operand import TensorData
+from jmars.tensor.operand import Hold, TensorData
 from jmars.tensor.ops.indexing import Slice
 from jmars.tensor.ops.npy import Layout, LoadNpy, mapped_layout
 from jmars.tensor.structure import bindings, canonical, digest
@@ -97,13 +97,13 @@ class _GraphPickler(cloudpickle.Pickler):  # type: ignore[misc]  # it carries no
         return dict(cloudpickle.Pickler.dispatch_table)
 
 
-class Retained(dict[str, "KeyedRef[str, TensorData]"]):
-    """Weak references by the nodes' keys.
+class Retained(dict[str, "KeyedRef[str, Hold]"]):
+    """Weak references to the holds of nodes, by the nodes' keys.
 
     Parameters
     ----------
     forget
-        Called with the key of a node that is gone, in any thread; not at the end of the interpreter.
+        Called with a key whose last node is gone, in any thread; not at the end of the interpreter.
 
     Examples
     --------
@@ -126,7 +126,21 @@ class Retained(dict[str, "KeyedRef[str, TensorData]"]):
     def add(self, nodes: Iterable[TensorData]) -> None:
         """Retain the values of nodes; no effect for keys that are retained."""
         for one in nodes:
-            self.setdefault(one.key, KeyedRef(one, self._gone, one.key))
+            hold = self.hold_of(one.key)
+            if hold is None:
+                hold = self.put(one.key, one.hold)
+            one.hold = hold
+
+    def hold_of(self, key: str) -> Hold | None:
+        """The hold of a key that is retained."""
+        found = self.get(key)
+        return None if found is None else found()
+
+    def put(self, key: str, hold: Hold | None = None) -> Hold:
+        """Retain the value of a key as long as a hold lives, by default a new one."""
+        hold = Hold() if hold is None else hold
+        self[key] = KeyedRef(hold, self._gone, key)
+        return hold
 
     def _gone(self, reference: Any) -> None:
         key = reference.key
@@ -281,7 +295,7 @@ def move_here(cluster: Cluster, data: Sequence[TensorData]) -> None:
             try:
                 cluster.shared.move(node.key, owner.shared, node.dtype, node.chunks)
             except ChunkLostError:  # it is computed here then
-                owner.forget(node.key)
+                owner.lose(node.key)
                 stack += node.op.inputs
             else:
                 cluster.retain([node])

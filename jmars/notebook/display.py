@@ -57,6 +57,9 @@ class CellDisplay(Protocol):
     def explain(self, job: Job, error: str) -> None:
         """Shows `error` as the error of `job`, in place of the cluster's text."""
 
+    def reused(self, text: str) -> None:
+        """Notes that the cell used values of earlier runs: "2 values reused, 4.2 s saved"."""
+
     def background(self) -> None:
         """Notes that the cell ends before its job."""
 
@@ -77,6 +80,9 @@ class NoDisplay:
 
     def explain(self, job: Job, error: str) -> None:
         """Shows no job."""
+
+    def reused(self, text: str) -> None:
+        """Shows no values."""
 
     def background(self) -> None:
         """Shows no job."""
@@ -103,6 +109,10 @@ class TextDisplay:
 
     def explain(self, job: Job, error: str) -> None:
         """Leaves the line without the error, which the traceback shows."""
+
+    def reused(self, text: str) -> None:
+        """Prints the line without the seconds."""
+        print(f"jmars: {text.partition(',')[0]}")  # noqa: T201
 
     def background(self) -> None:
         """Makes the line say only that the job runs in the background."""
@@ -168,6 +178,12 @@ class WidgetDisplay:
     def explain(self, job: Job, error: str) -> None:
         """Shows `error` as the error of `job`."""
         self._sampler.explain(job.id, error)
+
+    def reused(self, text: str) -> None:
+        """Adds the text to the header; a cell without a job has a line of its own."""
+        self._facts.reused = text
+        if not self._said:
+            print(f"jmars: {text}")  # noqa: T201
 
     def background(self) -> None:
         """Notes that the cell no longer waits."""

@@ -25,7 +25,7 @@ from jmars.units import parse_bytes
 USAGE = """Run a cell of plain NumPy as one graph on a cluster.
 
     %%jmars [-w WORKERS] [--memory LIMIT] [--on PLACE] [--chunk SIZE] [--gpu [HOW]] [-b] [-o NAME] [--lazy] [--plan]
-            [--view HOW]
+            [--view HOW] [--fresh]
     %jmars [status | why | stop | plan EXPRESSION | trace FILE | connect NAME]
 
 -w, --workers WORKERS
@@ -48,6 +48,8 @@ USAGE = """Run a cell of plain NumPy as one graph on a cluster.
     Compute only the value that the cell shows; the names stay lazy.
 --plan
     Do not run: show what a run would cost, and why. Names and arrays stay as they are, and no cluster is started.
+--fresh
+    Compute all anew, without values of earlier runs but those under names; -o does the same.
 --view HOW
     How large the view is: full, line (a click opens it), or none; by default a line that opens for long jobs.
 
@@ -67,7 +69,7 @@ class CellFlags:
     --------
     >>> CellFlags.parse("-w 2 --memory 1GiB -o job")
     CellFlags(workers=2, memory=1073741824, chunk=None, background=False, output='job', lazy=False, plan=False, on=None,
-              view=None, gpu=None)
+              view=None, gpu=None, fresh=False)
     """
 
     workers: int | None = None
@@ -80,6 +82,7 @@ class CellFlags:
     on: str | None = None
     view: str | None = None
     gpu: str | None = None  # a value of the switch `gpu`
+    fresh: bool = False
 
     @classmethod
     @functools.lru_cache(maxsize=64)  # 0.15 ms a line
@@ -102,7 +105,8 @@ class CellFlags:
 
     def settings(self) -> dict[str, Any]:
         """The settings of `jmars.config` that hold for the cell."""
-        found = {"chunk_size_limit": self.chunk, "view": self.view}
+        fresh = "fresh" if self.fresh or self.output is not None else None  # who binds the job asks for a run
+        found = {"chunk_size_limit": self.chunk, "view": self.view, "reuse": fresh}
         task = {} if self.gpu is None else {"task": config.task | {"gpu": self.gpu}}
         return {name: value for name, value in found.items() if value is not None} | task
 
@@ -125,6 +129,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--plan", action="store_true")
     parser.add_argument("--on")
     parser.add_argument("--view", choices=VIEWS)
+    parser.add_argument("--fresh", action="store_true")
     return parser
 
 

@@ -113,6 +113,8 @@ def run_magic_cell(shell: InteractiveShell, line: str, cell: str) -> Any:
         finally:
             try:
                 running.end()
+                if engine is not None and (text := engine.reused):
+                    display.reused(text)
                 if flags.output and engine is not None and engine.job is not None:
                     shell.user_ns[flags.output] = engine.job
             finally:  # also where Cancel was clicked in the last moment

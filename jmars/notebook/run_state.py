@@ -476,6 +476,7 @@ class RunState:
             "elapsed": round(max(0.0, last - self.first), 2) if self.first is not None else 0.0,
             "started": round(self.cell.started[1], 2),
             "n_started": self.cell.started[0],
+            "reused": self.cell.reused,
             "peak": max((int(row[1]) for row in self.memory.series.values), default=0),
             "eta": round(eta, 1) if eta is not None else None,
             "error": error,

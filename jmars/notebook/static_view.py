@@ -81,12 +81,13 @@ def _read(snap: Snap) -> str:
 
 
 def _costs(snap: Snap, kernel: Sequence[float]) -> list[str]:
-    """What an ended run cost: the start of the cluster, Python in the kernel where it took most of the time, memory."""
+    """What an ended run cost: start of the cluster, reused values, Python that took most of the time, memory."""
     workers = f"{_plural(snap['n_started'], 'worker')} started in {_seconds(snap['started'])}"
     python = sum(kernel)
     mostly = python >= LEAST_PYTHON and python > 0.5 * (snap["elapsed"] - snap["started"])
     return [
         workers if snap["n_started"] else "",
+        snap["reused"],
         f"{_seconds(python)} in Python, most in line {kernel.index(max(kernel)) + 1}" if mostly else "",
         f"peak {_bytes(snap['peak'])}" if snap["peak"] else "",
     ]

@@ -780,6 +780,7 @@ class CellFacts:
     outcome: JobState = JobState.PREPARING
     file: str = ""  # name of the cell's file in tracebacks
     text: Sequence[str] = ()  # its lines
+    reused: str = ""  # text about values of earlier runs
     started: tuple[int, float] = (0, 0.0)  # workers of the cluster that the cell started, and seconds of that
     kernel: dict[int, float] = field(default_factory=dict)  # seconds of Python in the kernel, by line
 

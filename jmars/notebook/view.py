@@ -56,6 +56,7 @@ class Snap(TypedDict):
     elapsed: float  # seconds since the cell began, or since the first job was submitted
     started: float  # seconds of `elapsed` spent to start the cluster; 0 if the cluster was there
     n_started: int  # workers of a cluster that the cell started
+    reused: str  # "2 values reused, 4.2 s saved"; "" for none, and while the cell runs
     peak: int  # peak bytes of all processes since the start; 0 if not measured
     eta: float | None  # seconds that the newest job may still need; None before a fifth of it is done
     error: str | None

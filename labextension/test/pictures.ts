@@ -45,6 +45,7 @@ export function picture(changes: Partial<Picture> = {}): Picture {
       elapsed: 1.5,
       started: 0,
       n_started: 0,
+      reused: '',
       peak: 0,
       eta: 3,
       error: null,

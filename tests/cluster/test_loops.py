@@ -50,7 +50,7 @@ def test_what_is_lost_after_its_origins_went_is_computed_from_the_start(mine):
         x = mt.sqrt(x + noise).execute()
         start = np.sqrt(start + added)
     for _ in range(2):
-        mine.forget(x.data.key)
+        mine.lose(x.data.key)
         np.testing.assert_array_equal(x.fetch(), start)
 
 

@@ -74,7 +74,7 @@ def test_connect_gives_the_cluster_and_says_what_to_type(notebook, other):
 
 
 def test_the_line_of_text_is_the_same_on_every_run(notebook, only_jobs):
-    cell = f"%%jmars {FLAGS}\nw = np.ones(10) + 1\nif w.sum() > 3:\n    w = w + 1"
+    cell = f"%%jmars {FLAGS} --fresh\nw = np.ones(10) + 1\nif w.sum() > 3:\n    w = w + 1"
     first, second = notebook.run(cell).text, notebook.run(cell).text
     assert first == second
     assert first.startswith("jmars: succeeded")

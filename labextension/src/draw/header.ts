@@ -33,12 +33,13 @@ export function headerText(snap: Snap, kernel: number[]): string {
     .join(' · ');
 }
 
-/** What an ended run cost: the start of the cluster, Python in the kernel where it took most of the time, memory. */
+/** What an ended run cost: the start of the cluster, what was reused, Python in the kernel where it took most of the time, memory. */
 function costs(snap: Snap, kernel: number[]): string[] {
   const python = kernel.reduce((sum, one) => sum + one, 0);
   const mostly = python >= LEAST_PYTHON && python > 0.5 * (snap.elapsed - (snap.started ?? 0));
   return [
     snap.n_started ? `${plural(snap.n_started, 'worker')} started in ${brief(snap.started)}` : '',
+    snap.reused,
     mostly ? `${brief(python)} in Python, most in line ${kernel.indexOf(Math.max(...kernel)) + 1}` : '',
     snap.peak ? `peak ${bytes(snap.peak)}` : ''
   ];

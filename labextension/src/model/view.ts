@@ -41,6 +41,7 @@ export interface Snap {
   elapsed: number;
   started: number;
   n_started: number;
+  reused: string;
   peak: number;
   eta: number | null;
   error: string | null;
