@@ -10,6 +10,7 @@ xarray's function of the same name and calls it for other arrays. A function tha
   several arrays; tensors know them, as NumPy does. An index that is a tensor without axes takes an element away.
 - Groups: flox dispatches on Dask and Cubed, and takes tensors for arrays of NumPy: it would compute them at once.
 - Equality without values, for `merge` and `concat`: the same node is equal.
+- `ffill` and `bfill` bring a line into one chunk; bottleneck and numbagg would take a tensor for an array of NumPy.
 - Weights are checked where they are computed, not when `weighted` is called.
 
 Source: xarray `namedarray/parallelcompat.py`, `core/indexing.py`, `core/nputils.py`, `core/utils.py`,
@@ -34,7 +35,7 @@ from jmars.client.session import execute
 from jmars.client.xarray_store import Write, later
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.gufuncs import apply_gufunc
-from jmars.tensor.ops.map_blocks import map_blocks
+from jmars.tensor.ops.map_blocks import map_blocks, single_chunk_along
 from jmars.tensor.ops.npy import from_blocks
 from jmars.tensor.splits import COUNTED_BYTES, chunk_bytes, common_splits, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -254,6 +255,7 @@ def adapt() -> None:
         _replace(utils, "contains_only_chunked_or_numpy", _without_tensors)
         _replace(pycompat, "is_0d_dask_array", _element)
         _replace(duck_array_ops, "lazy_array_equiv", _same_node)
+        _replace(duck_array_ops, "push", _along_lines)
         if hasattr(weighted, "is_duck_dask_array"):
             weighted.is_duck_dask_array = _lazy(weighted.is_duck_dask_array)
 
@@ -309,6 +311,16 @@ def _same_node(theirs: Callable[..., bool | None]) -> Callable[..., bool | None]
         return theirs(one, other)
 
     return lazy_array_equiv
+
+
+def _along_lines(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    def push(array: Any, n: Any, axis: int, **method: Any) -> Any:
+        if not isinstance(array, Tensor):
+            return theirs(array, n, axis, **method)
+        whole = single_chunk_along(array, [np.lib.array_utils.normalize_axis_index(axis, array.ndim)])
+        return map_blocks(duck_array_ops._push, whole, n=n, axis=axis)
+
+    return push
 
 
 def _lazy(theirs: Callable[[Any], bool]) -> Callable[[Any], bool]:

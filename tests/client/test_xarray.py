@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import numpy as np
 import pytest
 
@@ -191,6 +193,15 @@ def test_results_can_be_kept_on_the_cluster(cluster, air):
     kept = air.chunk({"time": 100}, chunked_array_type="jmars").mean("lon").persist()
     assert isinstance(kept.data, Tensor)
     xr.testing.assert_allclose(kept.compute(), air.mean("lon"))
+
+
+def test_gaps_are_filled_along_whole_lines(cluster, air):
+    if not (importlib.util.find_spec("bottleneck") or importlib.util.find_spec("numbagg")):
+        pytest.skip("xarray fills by bottleneck or numbagg")
+    lazy = air.chunk({"time": 100, "lat": 3}, chunked_array_type="jmars")
+    for way in (lambda d: d.ffill("time"), lambda d: d.transpose(..., "time").bfill("time", limit=1)):
+        assert isinstance(way(lazy).data, Tensor)
+        xr.testing.assert_equal(way(lazy).compute(), way(air))
 
 
 def test_automatic_chunks_are_whole_pieces_of_a_file():
