@@ -10,7 +10,7 @@ import pytest
 from jmars.annex.flow.instance import Activation
 from jmars.annex.flow.vertex import Edge, Structure
 from jmars.flow import GraphBuilder, ThreadPoolExecutor
-from tests.flow.graphs import Calls
+from tests.annex.flow.graphs import Calls
 
 
 def reader(condition: bool) -> Structure:

@@ -9,7 +9,7 @@ import pytest
 
 from jmars.errors import GraphError, NotReadyError
 from jmars.flow import GraphBuilder, GraphPool, GraphProcessor, ThreadPoolExecutor
-from tests.flow.graphs import Calls, counters, graph_of
+from tests.annex.flow.graphs import Calls, counters, graph_of
 
 
 def add(a, b):

@@ -8,8 +8,8 @@ import pytest
 
 from jmars.errors import GraphError, NotReadyError
 from jmars.flow import AsyncioExecutor, GraphBuilder, GraphProcessor, ThreadPoolExecutor
+from tests.annex.flow.graphs import FORMULA, Calls, graph_of
 from tests.benchmarks.flow import measure
-from tests.flow.graphs import FORMULA, Calls, graph_of
 
 
 def test_s2_15_on_and_unless_are_opposites():
