@@ -121,7 +121,7 @@ ROWS = {
     "S4.15": Row("outputs that wait for another context are told"),
     "S4.16": Row("partition depth first, then expansion", FUNCTION),
     "S4.17": Row("graphs of tasks and of contexts, with costs"),
-    "S4.18": Row("a schedule is judged by its whole timeline", "real runs are compared in a benchmark, not in a test"),
+    "S4.18": Row("a schedule is judged by its whole timeline", "a test orders two real runs; more in a benchmark"),
     "S4.19": Row("work is stolen where there is a wait", "a function; runs move what waits by the load of hosts"),
     "S4.20": Row("work is duplicated instead of sent", "a function; runs duplicate stragglers only"),
     "S4.21": Row("from the longest critical path backwards with least memory"),

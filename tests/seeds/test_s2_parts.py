@@ -1,15 +1,14 @@
 """Seed 002's engine: essential and mutable dependencies, executors, closures, channels, formulas, errors, cost."""
 
 import asyncio
-import statistics
 import threading
+from contextlib import nullcontext
 
 import pytest
 
 from jmars.errors import GraphError, NotReadyError
-from jmars.flow import AsyncioExecutor, GraphBuilder, GraphProcessor, ThreadPoolExecutor
+from jmars.flow import AsyncioExecutor, GraphBuilder, GraphPool, GraphProcessor, ThreadPoolExecutor
 from tests.annex.flow.graphs import FORMULA, Calls, graph_of
-from tests.benchmarks.flow import measure
 
 
 def test_s2_15_on_and_unless_are_opposites():
@@ -226,9 +225,30 @@ def test_s2_16_an_executor_that_refuses_ends_the_run():
     assert closure.flushed and calls == []
 
 
-def test_s2_17_a_pooled_instance_and_counters_without_a_lock_are_cheaper():
-    figures = measure(vertices=200, rounds=5)
-    medians = {name: statistics.median(times) for name, times in figures.items()}
-    print({name: f"{time * 1e6 / 200:.2f} µs a vertex" for name, time in medians.items()})
-    assert medians["pooled"] < medians["rebuilt"]  # how much: tests/benchmarks/flow.py
-    assert medians["counters alone"] < medians["global lock"]  # what the scheduler runs on
+def built_in_runs(lent, runs=5):
+    """Processors that are made in some runs of a graph of three vertices, by `lent(builder)` in each run."""
+    made = []
+
+    class Vertex(GraphProcessor):
+        def __init__(self):
+            super().__init__()
+            made.append(self)
+
+        def process(self, vertex):
+            vertex.emit(1)
+
+    builder = GraphBuilder()
+    for name in "abc":
+        builder.vertex(Vertex, name).emit(name)
+    lend = lent(builder.finish())
+    before = len(made)
+    for _ in range(runs):
+        with lend() as graph:
+            assert graph.run(*"abc").result(60) == (1, 1, 1)
+    return len(made) - before
+
+
+def test_s2_17_a_pooled_instance_is_built_once():
+    """How much that saves, and what a lock costs: `python -m tests.benchmarks flow`."""
+    assert built_in_runs(lambda builder: GraphPool(builder, 1).lent) == 3
+    assert built_in_runs(lambda builder: lambda: nullcontext(builder.build())) == 15  # so the test fails without a pool

@@ -15,13 +15,16 @@ import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.dispatch.task_queue import TaskQueue
 from jmars.errors import MemoryLimitError
+from jmars.flow import Counters, FlowGraph
+from jmars.graph import Dag
 from jmars.memory.quota import Quota
 from jmars.model.limits import PAGE
 from jmars.model.messages import Failure, Started
 from jmars.model.status import OperandState as S
 from jmars.processes.executor_messages import FAILED, UNSIZED
 from jmars.remote import spawn
-from jmars.scheduler.operand_rows import choose_worker
+from jmars.scheduler import operand_rows
+from jmars.scheduler.operand_rows import OperandActor
 from jmars.storage.arena import SLAB, Arena
 from tests.cluster.operands import apply, numbers, total
 from tests.memory.buffer_host import Host as MemoryHost
@@ -62,9 +65,35 @@ def test_s3_10_a_ready_operand_is_submitted_to_its_chosen_worker():
         assert host.scheduler.of(Started) == [Started("job-1", [1], 0), Started("job-1", [0], 1)]
 
 
+def chosen_of_rows(sizes, busy):
+    """Worker of an operand that reads two chunks of these sizes, made by worker 0 and 1; `busy` wait for worker 0."""
+    dag = Dag.from_edges(3 + busy, [0, 1], [2, 2])
+    counters = Counters(FlowGraph(dag, kept=[2, *range(3, 3 + busy)]))
+    rows = OperandActor(counters, [0] * (3 + busy), [0, 1, -1] + [0] * busy, 2)
+    rows.start()
+    for made, size in enumerate(sizes):
+        rows.started([made], made)
+        rows.sized(made, (size,), size)  # as only the run tells
+    assert rows.finished([0], 0)[0] == []
+    ready, workers, _ = rows.finished([1], 1)
+    assert ready == [2]
+    return workers[0]
+
+
+PLACED = {((90, 10), 5): 0, ((10, 90), 0): 1, ((50, 50), 5): 1, ((50, 50), 0): 0}
+
+
 def test_s3_18_the_worker_with_most_input_and_of_equals_the_idler():
-    assert choose_worker([0, 1], owner=[0, 1], nbytes=[90, 10], load=[9, 0]) == 0
-    assert choose_worker([0, 1], owner=[0, 1], nbytes=[50, 50], load=[9, 0]) == 1
+    assert {case: chosen_of_rows(*case) for case in PLACED} == PLACED
+
+
+@pytest.mark.parametrize(
+    "rule", [lambda *_: 0, lambda *_: 1, lambda inputs, owner, nbytes, load: load.index(min(load))]
+)
+def test_s3_18_another_rule_places_otherwise(rule, monkeypatch):
+    """The test above fails where the rows ask another rule."""
+    monkeypatch.setattr(operand_rows, "choose_worker", rule)
+    assert {case: chosen_of_rows(*case) for case in PLACED} != PLACED
 
 
 # -- the end of an operand
@@ -136,7 +165,8 @@ def test_s3_24_python_code_of_two_operands_runs_at_once_in_two_processes(cluster
     assert one != other and os.getpid() not in (one, other)
 
 
-def test_s3_23_on_one_host_a_result_lies_where_its_reader_is(cluster):
+def test_on_one_host_no_input_is_waited_for(cluster):
+    """No row of its own: S3.23 asks that a result is pushed, which jmars does not."""
     job = cluster.submit_data([total(apply(_double, apply(_double, numbers(40, 1000))))], single=True)
     assert job.result(30) == 4 * 1000 * sum(range(40))
     timed = [event[4] for event in job.events() if event[2] == "OperandsTimed"]
