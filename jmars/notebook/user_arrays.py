@@ -27,6 +27,7 @@ from jmars.tensor.ops.setitem import SetSlice
 from jmars.tensor.tensor import Tensor, as_tensor
 
 Array = np.ndarray[Any, Any]
+MAX_BASE_BYTES = COPIED  # largest base that enters for several views, without a name of its own
 MOST_WRITES = 1000  # writes of a cell to slices of an array that are written back singly
 
 
@@ -412,7 +413,7 @@ def host_of(arrays: Sequence[Array]) -> Array:
     if len(arrays) == 1:
         return largest
     base = root_of(largest)
-    is_known = any(one is base for one in arrays) or base.nbytes <= COPIED
+    is_known = any(one is base for one in arrays) or base.nbytes <= MAX_BASE_BYTES
     return base if is_known and type(base) in (np.ndarray, np.memmap) and base.dtype == largest.dtype else largest
 
 

@@ -273,7 +273,7 @@ def test_a_cell_without_computation_gives_its_name_a_tensor(notebook):
 
 def test_large_arrays_are_written_too(notebook, monkeypatch):
     monkeypatch.setattr("jmars.tensor.from_array.COPIED", 0)
-    monkeypatch.setattr("jmars.notebook.user_arrays.COPIED", 0)
+    monkeypatch.setattr("jmars.notebook.user_arrays.MAX_BASE_BYTES", 0)
     notebook(SETUP)
     notebook("%%jmars\ny = a + 1\nrow += 10\na[0] = y[1]")
     expected = np.arange(24.0).reshape(4, 6)
