@@ -126,12 +126,12 @@ def before_slice(part: Part, index: Sequence[Any], shape: Sequence[int]) -> tupl
         else:
             taken, places = range(next(lengths))[slice(*entry)], next(axes)
             backwards = taken.step < 0
-            own.append(pick(taken[::-1], _from_end(places, len(taken))) if backwards else pick(taken, places))
+            own.append(pick(taken[::-1], turned_round(places, len(taken))) if backwards else pick(taken, places))
             rest.append((None, None, -1 if backwards and len(places) > 1 else None))
     return tuple(own), tuple(rest)
 
 
-def _from_end(places: Axis, n: int) -> Axis:
+def turned_round(places: Axis, n: int) -> Axis:
     """Places along an axis of length `n` as places of the axis turned round."""
     if isinstance(places, range):
         return tidy(range(n - 1 - places[-1], n - places[0], places.step))

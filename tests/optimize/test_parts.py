@@ -25,7 +25,7 @@ WHOLE = {
     "FunctionOutput", "HaloExchange", "Insert", "JoinLines", "Literal", "MaskAssignment", "MaskSelection",
     "MergeParts", "OnChunks", "OrderValues", "Permutation", "Placeholder", "RangeCounts",
     "RangeQuantiles", "Repeat", "SampleSort", "SaveNpy", "ScatterByTensor",
-    "SelectedQuantiles", "SetPositions", "SetSlice", "SetSlices", "ShuffleJoin", "ShuffleSplit", "SlidingWindows",
+    "SelectedQuantiles", "SetPositions", "SetSlices", "ShuffleJoin", "ShuffleSplit", "SlidingWindows",
     "Spawn", "Stored", "TakeByTensor", "TakeFew", "TensorParameterDraws", "ToBlocks", "UniqueElements", "UniqueField",
     "UniqueInverse", "UniqueSlices", "UniqueSlicesField", "While", "WriteLines", "_StandIn",
 }  # fmt: skip
@@ -78,7 +78,20 @@ def cuts(draw, shape):
     return tuple(draw(st.integers(1, n)) for n in shape)
 
 
+def written(x, y, k):
+    z = x + 0
+    index = (
+        [slice(k % 3, None, 1 + k % 2), slice(None, None, -1), k % len(z)][k % 3],
+        ...,
+        slice(None, None, 2 * (-1) ** k),
+    )
+    if min(z[index].shape):
+        z[index] = [5.0, y[index], y[index][..., :1], y[0, 0, 0]][k // 3]
+    return z
+
+
 CASES = {
+    "SetSlice": written,
     "ElementwiseOperand": lambda x, y, k: mt.where(x > 0, y[0], np.float64(2)),
     "Transpose": lambda x, y, k: mt.transpose(x, [(1, 2, 0), (2, 1, 0), (0, 2, 1)][k % 3]),
     "Slice": lambda x, y, k: x[:: (-1) ** k, k % x.shape[1], None, k % x.shape[2] :: 1 + k % 2],
@@ -206,7 +219,16 @@ def step(rng, x, other):
         lambda: x + other if x.shape == other.shape else x,
         lambda: x[index(rng, x.shape)],
         lambda: x[index(rng, x.shape)],
-    ][int(rng.integers(19))]()
+        lambda: overwritten(rng, x),
+    ][int(rng.integers(20))]()
+
+
+def overwritten(rng, x):
+    """A copy of an array with a write of some elements."""
+    made, low = x + 0, [int(rng.integers(n)) for n in x.shape]
+    box = tuple(slice(a, int(rng.integers(a, n)) + 1, int(rng.integers(1, 3))) for a, n in zip(low, x.shape))
+    made[box] = x[box] * 2 if rng.integers(2) else 7.0
+    return made
 
 
 def expression(seed):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -47,6 +47,7 @@ from jmars.tensor.ops.shape import (
     squeeze,
 )
 from jmars.tensor.ops.ufuncs import cast_and_broadcast, checked_mask, where
+from jmars.tensor.parts import Axis, Part, PartOf, common, places_of, tidy, turned_round
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import chunk_bytes
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -203,6 +204,33 @@ class SetSlice(Operand):
     def token(self) -> Hashable:
         """Identifies the operand by index and number."""
         return ("setitem", self.index, self.number)
+
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
+        """The part of the array before, and of the value where it is written; one of both where it is enough."""
+        index: list[Any] = []
+        values: list[Axis] = []
+        for axis, (entry, own, n) in enumerate(zip(self.index, kept, output.shape, strict=True)):
+            written = range(entry, entry + 1) if isinstance(entry, int) else range(n)[slice(*entry)]
+            here = common(own, tidy(written))
+            if not len(here):
+                return PartOf(None, [(0, kept)])
+            places = places_of(here, own)
+            if not isinstance(places, range):
+                return None
+            turned = places[::-1]
+            backwards = (turned.start, turned.stop if turned.stop >= 0 else None, turned.step)
+            forwards = (places.start, places.stop, places.step)
+            index.append(places.start if isinstance(entry, int) else forwards if written.step > 0 else backwards)
+            there = places_of(here, tidy(written))
+            if inputs[1:]:
+                last = inputs[1].shape[axis] - 1
+                values.append(range(1) if not last else there if written.step > 0 else turned_round(there, last + 1))
+        if not inputs[1:]:
+            return PartOf(replace(self, index=tuple(index)), [(0, kept)])
+        covers = tuple(map(len, values)) == tuple(map(len, kept)) and inputs[1].dtype == output.dtype
+        if covers and all(isinstance(entry, int) or entry[2] > 0 for entry in index):
+            return PartOf(None, [(1, tuple(values))])
+        return PartOf(replace(self, index=tuple(index)), [(0, kept), (1, tuple(values))])
 
     def sliced(self, output: TensorData, index: Sequence[int | slice]) -> tuple[TensorData, list[int | slice]] | None:
         """Reads few elements from the value of the write that wrote them, or from before the writes beside them.
