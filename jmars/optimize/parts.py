@@ -21,6 +21,7 @@ import numpy as np
 
 from jmars.optimize.rematerialise import HELD, STORED, doubles_seconds
 from jmars.optimize.slices import is_box
+from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, SourceLine, Splits, TensorMeta
 from jmars.tensor.ops.chunks import Rechunk
 from jmars.tensor.ops.formula import ElementwiseOperand
@@ -45,7 +46,7 @@ from jmars.tensor.parts import (
     splits_of,
     whole,
 )
-from jmars.tensor.tensor_graph import TensorGraph
+from jmars.tensor.tensor_graph import Stored, TensorGraph
 
 PARTS = 4  # parts of a tensor that are computed apart
 Line: TypeAlias = SourceLine | None
@@ -275,7 +276,8 @@ class _Rebuilt:
         keys = {graph.metas[k].key for k in graph.results}
         for k in graph.results:
             row, meta = self._whole(k, graph.metas[k]), graph.metas[k]
-            if self.made.metas[row].key not in keys:
+            is_held = isinstance(self.made.operands[row], FromArray | Stored)  # chunks lie under that key
+            if self.made.metas[row].key not in keys and not is_held:
                 self.made.metas[row] = meta  # of a selection that vanished
             elif self.made.metas[row].key != meta.key:
                 row = self._add(Rechunk(meta.chunks, line=graph.operands[k].line), (row,), meta)

@@ -353,6 +353,12 @@ def test_rechunked_random_numbers_are_drawn_with_what_lies_between(monkeypatch):
         assert values([part], monkeypatch, True)[0][0].tobytes() == values([part], monkeypatch, False)[0][0].tobytes()
 
 
+def test_a_selection_that_is_all_of_an_array_has_its_elements(monkeypatch):
+    x = mt.asarray(Y, chunks=50)
+    part = mt.concatenate([x, x + 1, x])[400:]
+    assert values([part], monkeypatch, True)[0][0].tobytes() == Y.tobytes()
+
+
 def test_graphs_without_narrow_selections_stay_as_they_are():
     x = mt.asarray(Y, chunks=50) * 2
     for tensor in (x[1:] - x[:-1], x, x[3:], mt.asarray(Y, chunks=50)[:5]):
