@@ -20,7 +20,7 @@ TABLE = """
             tensor/parts.py optimize/parts.py optimize/sources.py
   1550  files
             tensor/files.py tensor/ops/npy.py tensor/atomic_file.py
- 17050  NumPy functions
+ 17070  NumPy functions
             tensor/ops/*
   2200  masked arrays
             tensor/ma/*
