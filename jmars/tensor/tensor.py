@@ -456,7 +456,7 @@ class Tensor(TensorMethods, TensorOperators):
         if not self._place.is_array and isinstance(index, int | np.integer):  # a record's field by its number
             index = self.dtype.names[index]  # type: ignore[index]  # checked above
         if value.__class__ is Tensor and value._place.buffer is self._place.buffer:
-            _refuse_swap(value, sys._getframe(1))
+            refuse_swap(value, sys._getframe(1))
         with SmallValues.writing:  # also while a write makes a node of the node before
             if write_small_part(self, index, value):
                 return
@@ -611,11 +611,12 @@ class Tensor(TensorMethods, TensorOperators):
 _CALLS = frozenset({"CALL", "CALL_FUNCTION_EX", "CALL_KW", "PRECALL"})
 
 
-def _refuse_swap(value: Tensor, frame: FrameType) -> None:
-    """Refuse a view of several elements that C code writes to its own array, as `shuffle` of NumPy does."""
-    if value.ndim and opname[frame.f_code.co_code[frame.f_lasti]] in _CALLS:  # not by a statement `x[i] = x[j]`
+def refuse_swap(value: Tensor, frame: FrameType) -> None:
+    """Refuse a row or a record, a view, that C code writes to its own array, as `shuffle` of NumPy does."""
+    is_view = value.ndim or value.dtype.names is not None
+    if is_view and opname[frame.f_code.co_code[frame.f_lasti]] in _CALLS:  # not by a statement `x[i] = x[j]`
         raise UnsupportedError(
-            "shuffle of NumPy's generators swaps rows, which are views of a tensor, and would lose some; take "
+            "shuffle of NumPy's generators swaps rows and records, views of a tensor, and would lose some; take "
             "x = rng.permutation(x), or shuffle in a %%jmars cell by a generator made there, np.random.default_rng(0)"
         )
 

@@ -135,3 +135,16 @@ def test_numpys_shuffle_of_rows_is_refused_before_it_loses_some(made, text):
     assert sorted(made["line"]) == list(range(10)) and sorted(made["rows"].fetch()[:, 0]) == list(range(0, 20, 2))
     made("rows[0], rows[1:3] = rows[5], rows[3:5]")  # by statements, as in NumPy
     made("rows[:5] = rows[5:]")
+
+
+@pytest.mark.filterwarnings("ignore:you are shuffling")
+@pytest.mark.parametrize("text", SHUFFLES[:2])
+def test_numpys_shuffle_of_records_and_masked_rows_is_refused(made, text):
+    made("%%jmars\nrecords = np.zeros(9, [('a', 'i4')])\nrecords['a'] = np.arange(9)")
+    made("%%jmars\nparts = np.ma.masked_less(np.arange(20.0).reshape(10, 2), 4)")
+    for name in ("records", "parts"):
+        assert isinstance(made.run(text.replace("rows", name)).error, UnsupportedError)
+    np.testing.assert_array_equal(made["records"]["a"].fetch(), np.arange(9))
+    np.testing.assert_array_equal(made["parts"].fetch().filled(0)[2:], np.arange(4.0, 20).reshape(8, 2))
+    made("records[0], parts[0] = records[1], parts[3]")  # by statements, as in NumPy
+    assert (made["records"]["a"].fetch()[0], made["parts"].fetch()[0, 0]) == (1, 6)

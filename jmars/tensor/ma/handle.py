@@ -26,7 +26,7 @@ from jmars.tensor.methods import Operators, add_operators
 from jmars.tensor.protocols import call, find, offers, unsupported
 from jmars.tensor.small_parts import elements
 from jmars.tensor.splits import ChunkSize
-from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.tensor import Tensor, as_tensor, refuse_swap
 from jmars.tensor.tensor_text import corners
 
 
@@ -392,6 +392,8 @@ class MaskedTensor(MaskedMethods):
                 self._mask = _none_masked(self._data)
             self._mask[index] = True
             return
+        if isinstance(value, MaskedTensor) and value._data._place.buffer is self._data._place.buffer:
+            refuse_swap(value._data, sys._getframe(1))
         data = data_of(value) if isinstance(value, MaskedTensor | np.ma.MaskedArray) else value
         mask = mask_of(value)
         if self._hardmask and self._mask is not None:
