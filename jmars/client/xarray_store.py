@@ -1,8 +1,8 @@
 """Writes tensors into arrays of other libraries, for xarray's `to_zarr` and `to_netcdf`.
 
 Workers write into Zarr arrays of a store that they can open, all sources in one job: a chunk is written and freed while
-others are computed. Each piece (or shard) of a Zarr array has a single writer. Other targets, such as variables of
-NetCDF files, are written in this process, a window of chunks at a time.
+others are computed. Each piece (or shard) of a Zarr array has a single writer, unless two sources lie in it. Other
+targets, such as variables of NetCDF files, are written in this process, a window of chunks at a time.
 """
 
 from __future__ import annotations
@@ -30,11 +30,17 @@ SUMMARY_SHARE = 8  # of an array's reader: the part that an array takes which is
 
 
 class Write:
-    """Sources, targets and regions; a call writes them."""
+    """Sources as they are now, targets and regions; a call writes them.
+
+    Raises
+    ------
+    ValueError
+        If a region has another shape than the source.
+    """
 
     def __init__(self, sources: Sequence[Tensor], targets: Sequence[Any], regions: Sequence[Any]) -> None:
         self.parts = [
-            (source, target, _starts(region, source.ndim))
+            (Tensor(source.data), target, _starts(source, target, region))
             for source, target, region in zip(sources, targets, regions, strict=True)
             if source.size
         ]
@@ -171,9 +177,14 @@ def _summaries(data: Sequence[TensorData], room: int) -> list[TensorData]:
     return found
 
 
-def _starts(region: Any, ndim: int) -> tuple[int, ...]:
-    """First position of a region along each axis."""
-    return (0,) * ndim if region is None else tuple(one.start or 0 for one in region)
+def _starts(source: Tensor, target: Any, region: Sequence[slice] | None) -> tuple[int, ...]:
+    """First position of a region along each axis; a slice may count from the end of the target."""
+    if region is None:
+        return (0,) * source.ndim
+    axes = [range(*one.indices(n)) for one, n in zip(region, target.shape, strict=True)]
+    if tuple(map(len, axes)) != source.shape or any(axis.step != 1 for axis in axes):
+        raise ValueError(f"a source of shape {source.shape} does not fit the region {region} of {target.shape}")
+    return tuple(axis.start for axis in axes)
 
 
 def _boxes(chunks: Any) -> Iterator[Box]:

@@ -94,6 +94,29 @@ def test_each_piece_has_a_single_writer(cluster, start):
         assert (np.delete(target[:], range(start, start + 20)) == -1).all()
 
 
+def test_a_region_counts_from_the_end(cluster, tmp_path):
+    xr.Dataset({"a": ("x", np.zeros(10))}).to_zarr(tmp_path / "z", encoding={"a": {"chunks": (2,)}}, consolidated=False)
+    data = xr.Dataset({"a": ("x", mt.arange(1.0, 5, chunk_size=2))})
+    data.to_zarr(tmp_path / "z", region={"x": slice(-4, None)}, consolidated=False)
+    np.testing.assert_array_equal(stored(tmp_path / "z").a, [0] * 6 + [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("region", [slice(0, 4), slice(-6, None), slice(0, 10, 2)])
+def test_a_region_of_another_shape_or_with_a_step_is_refused(cluster, region):
+    with pytest.raises(ValueError, match="does not fit"):
+        JmarsManager().store(mt.ones(5), np.zeros(10), regions=(region,))
+
+
+@pytest.mark.parametrize("n", [4, 200_000])
+def test_a_write_that_is_put_off_writes_the_values_of_its_time(cluster, n):
+    pytest.importorskip("dask", reason="dask is not installed")
+    x, target = mt.zeros(n) + 1, np.zeros(n)
+    write = JmarsManager().store(x, target, compute=False)
+    x[1] = 9
+    write.compute(scheduler="synchronous")
+    assert (target == 1).all()
+
+
 def test_pieces_shared_by_chunks_are_written_whole_from_workers(cluster, tmp_path):
     target = zarr.create_array(tmp_path / "z", shape=(30, 6), chunks=(4, 3), shards=(8, 6), dtype=float, fill_value=-1)
     x = np.random.default_rng(1).random((20, 6))
