@@ -24,7 +24,7 @@ COMMANDS = {  # by name: module, function of the other arguments that gives the 
     "stop": ("jmars.deploy.commands", "stop"),
     "web": ("jmars.web.server", "main"),
     "slurm": ("jmars.deploy.batch", "main"),
-    "operand": ("jmars.deploy.operand_runner", "main"),
+    "operand": ("jmars.deploy.commands", "operand"),
     "entry": ("jmars.deploy.far_host", "entry"),
     "replay": ("jmars.notebook.replay", "main"),
 }

@@ -30,8 +30,7 @@ hosts_head.py  the head of a cluster of several hosts
 member.py    a host that joined: workers, without clients
 member_process.py  the process of such a host: `python -m jmars host --join -`
 far_host.py  a cluster of a remote machine, reached by ssh
-commands.py  lists and ends clusters from a shell
-operand_runner.py  runs an operand without a cluster
+commands.py  lists and ends clusters from a shell, and runs an operand without a cluster
 """
 
 from jmars.deploy.folders import Folders
