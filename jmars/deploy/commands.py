@@ -11,10 +11,13 @@ import json
 import sys
 from typing import Any, TextIO
 
+import numpy as np
+
 from jmars.actors import connect
 from jmars.actors.registry import Entry, entries, find_entry
 from jmars.deploy.control_process import end_control
 from jmars.errors import ClusterError, JmarsError
+from jmars.kernels import run_executable
 from jmars.units import format_bytes
 
 COMMAND_SECONDS = 5.0
@@ -71,10 +74,6 @@ def operand(arguments: list[str]) -> int:
     arguments
         The document, its inputs as .npy files in the order of its Fetch nodes, and `-o` for the result.
     """
-    import numpy as np  # 50 ms, which the other commands do not need
-
-    from jmars.kernels import run_executable
-
     parser = argparse.ArgumentParser(prog="python -m jmars operand", description="Runs an operand.")
     parser.add_argument("file", help="JSON of Job.operand; it holds a pickle: run only what you made")
     parser.add_argument("inputs", nargs="*", help=".npy files, one for each Fetch node in its order")
