@@ -135,6 +135,7 @@ def test_numpys_shuffle_of_rows_is_refused_before_it_loses_some(made, text):
     assert sorted(made["line"]) == list(range(10)) and sorted(made["rows"].fetch()[:, 0]) == list(range(0, 20, 2))
     made("rows[0], rows[1:3] = rows[5], rows[3:5]")  # by statements, as in NumPy
     made("rows[:5] = rows[5:]")
+    made("import operator\noperator.setitem(rows, slice(1, None), rows[:-1])")  # no shuffle writes slices
 
 
 @pytest.mark.filterwarnings("ignore:you are shuffling")
