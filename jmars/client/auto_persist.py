@@ -3,7 +3,7 @@
 An implicit compute computes all lineage of a value and keeps only the value. In `while change > 1e-6:` the tensor of
 each turn depends on all turns before, so each test would compute the whole history once more. So when an implicit
 compute repeats work of an earlier implicit compute, the nearest ancestors that a Python name still refers to are kept
-too, if they are small and computed as a whole anyway; and behind an ancestor that is new in this turn,
+too, if they are small and more than half of each is computed anyway; and behind an ancestor that is new in this turn,
 the nearest ancestors that were computed before, such as random numbers that each turn reads, and the ancestors made of
 a value that was computed before and has no name now: a loop that carries several arrays (`v += a(x); x += v`).
 
@@ -31,7 +31,7 @@ from jmars.tensor.ops.reduction import Reduction
 from jmars.tensor.ops.select import Delete
 from jmars.tensor.ops.setitem import SetSlice
 from jmars.tensor.ops.shape import Concatenate, Reshape, Transpose
-from jmars.tensor.parts import WORTH, Part, is_plain, joined, size
+from jmars.tensor.parts import Part, is_plain, joined, size
 from jmars.tensor.parts import whole as all_of
 from jmars.tensor.tensor_graph import Dynamic, LinkedGraph, Stored
 
@@ -130,7 +130,7 @@ PARTLY = (Slice, Take, Delete, SetSlice, Dynamic)
 
 
 def computed_whole(linked: LinkedGraph) -> list[bool]:
-    """For each node whether all of it is surely computed, however small a part of the node the results need."""
+    """For each node whether more than half of it is surely computed: most parts of a stencil leave out the edges."""
     whole = [False] * len(linked.nodes)
     selected: dict[int, list[Part]] = {}
     for k in linked.results:
@@ -138,7 +138,7 @@ def computed_whole(linked: LinkedGraph) -> list[bool]:
     for k in reversed(range(len(whole))):
         node, operand = linked.nodes[k], linked.operands[k]
         if (parts := selected.pop(k, [])) and not whole[k]:
-            whole[k] = size(tuple(map(joined, *parts))) > WORTH * math.prod(node.meta.shape)
+            whole[k] = 2 * size(tuple(map(joined, *parts))) > math.prod(node.meta.shape)
         if not whole[k]:
             continue
         for i in linked.inputs[k]:
