@@ -347,7 +347,7 @@ def from_zarr(url: Any, component: str | None = None, chunk_size: ChunkSize = No
     own = getattr(array, "shards", None) or array.chunks
     splits = aligned_splits(shape, kind, own, chunk_size, chunks)
     read = functools.partial(read_zarr, store, component, description(array))
-    files = [os.path.join(store, component or "")] if os.path.isdir(store) else [store]
+    files = [os.path.join(store, (component or "").strip("/"))] if os.path.isdir(store) else [store]
     return from_blocks(
         read, shape, kind, splits, name="from_zarr", takes="steps", pieces=array.chunks, pure=True, files=files
     )

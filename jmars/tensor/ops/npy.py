@@ -219,10 +219,10 @@ def stamp_of(paths: Sequence[str]) -> Hashable | None:
 
 
 def _files(paths: Sequence[str]) -> Iterator[str]:
-    """Files, and all files and folders in folders, in an order that does not depend on the file system."""
+    """Files, and all files and folders in folders and behind links, in an order that does not depend on the system."""
     for path in paths:
         yield path
-        for folder, folders, names in os.walk(path, onerror=_raise) if os.path.isdir(path) else ():
+        for folder, folders, names in os.walk(path, onerror=_raise, followlinks=True) if os.path.isdir(path) else ():
             folders.sort()
             yield from sorted(os.path.join(folder, name) for name in [*folders, *names])
 

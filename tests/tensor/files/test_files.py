@@ -11,6 +11,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.config import config
 from jmars.errors import UnsupportedError
+from jmars.tensor.ops import npy
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +63,24 @@ def test_zarr_in_groups_without_axes_and_empty(cluster, tmp_path):
         mt.to_zarr(mt.ones(3), tmp_path / "s", "line")
     mt.to_zarr(mt.ones(3), tmp_path / "s", "line", overwrite=True)
     np.testing.assert_array_equal(mt.from_zarr(tmp_path / "s", "line"), np.ones(3))
+
+
+@pytest.mark.parametrize("is_linked", [True, False])
+def test_stamps_see_linked_folders_and_components_with_a_slash(tmp_path, monkeypatch, is_linked):
+    zarr = pytest.importorskip("zarr")
+    monkeypatch.setattr(npy, "FRESH", 0.0)
+    component = "a" if is_linked else str(tmp_path / "a")
+    (tmp_path / "a").mkdir()  # with the name of the component
+    array = zarr.create_array(tmp_path / "z", name=component, shape=(4, 4), chunks=(2, 2), dtype=float)
+    array[:] = 1
+    if is_linked:
+        (tmp_path / "z" / "a" / "c").rename(tmp_path / "c")
+        (tmp_path / "z" / "a" / "c").symlink_to(tmp_path / "c")
+    stamps = []
+    for number in (2, 3):
+        stamps.append(mt.from_zarr(tmp_path / "z", component).data.op.stamp())
+        array[:] = number
+    assert None not in stamps and stamps[0] != stamps[1]
 
 
 def test_chunks_are_whole_pieces_of_the_file(tmp_path):
