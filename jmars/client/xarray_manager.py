@@ -229,7 +229,7 @@ def _pieces(data: Any) -> tuple[int, ...]:
     shape = data.shape
     while hasattr(data, "array"):  # layers that decode, index later, and copy
         key = getattr(getattr(data, "key", None), "tuple", ())
-        if any(entry != slice(None) for entry in key):
+        if any(not isinstance(entry, slice) or entry != slice(None) for entry in key):
             return ()
         data = data.array
     found: Any = getattr(data, "_array", None)

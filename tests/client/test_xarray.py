@@ -230,6 +230,18 @@ def test_many_files_are_one_array_read_on_the_workers(cluster, air, tmp_path, ch
         xr.testing.assert_equal(data.air.compute(), air[:60])
 
 
+def test_rows_chosen_of_a_file_before_it_is_cut_into_chunks(cluster, tmp_path):
+    zarr = pytest.importorskip("zarr", reason="zarr is not installed (extra jmars[io])")
+    values = np.arange(600.0).reshape(20, 30)
+    whole = xr.Dataset({"a": (("x", "y"), values)})
+    whole.to_zarr(tmp_path / "z", encoding={"a": {"chunks": (7, 8)}}, consolidated=False)
+    with xr.open_zarr(tmp_path / "z", chunks=None, consolidated=False) as data:
+        for rows in ([1, 3, 5], 4, slice(2, 9), slice(None)):
+            some = data.isel(x=rows).chunk({"y": 5}, chunked_array_type="jmars")
+            np.testing.assert_array_equal(some.a, values[rows])
+    zarr.core.sync.cleanup_resources()
+
+
 def test_where_a_line_is_greatest_has_the_chunks_of_the_data(cluster, air):
     lazy = air.fillna(0).chunk({"lat": 3, "lon": 2}, chunked_array_type="jmars")
     assert lazy.idxmax("time").chunks == lazy.max("time").chunks == ((3, 3), (2, 2, 2, 2))
