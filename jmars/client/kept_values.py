@@ -103,8 +103,8 @@ class KeptValues:
         stack, seen = list(data), set()
         while stack and found and self._keys and config.reuse == "on":
             node = stack.pop()
-            if node.key in seen or node.key in self._retained:
-                continue
+            if node.key in seen or node.key in self._retained or node.key not in found:
+                continue  # without a key: below a value that a found node was the last to hold
             seen.add(node.key)
             if not self._take_over(node, found[node.key]):
                 stack += node.op.inputs

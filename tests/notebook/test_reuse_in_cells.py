@@ -12,8 +12,12 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.client.cluster import Cluster, default_cluster
+from jmars.client.kept_values import KeptValues
+from jmars.client.sent_graphs import Retained
 from jmars.config import config
 from jmars.tensor.ops import npy
+from jmars.tensor.structure import detach
+from jmars.tensor.tensor import Tensor
 from tests.notebook.shells import Notebook, new_shell
 
 SETUP = "%load_ext jmars\nimport numpy as np\nimport jmars.tensor as mt"
@@ -348,6 +352,29 @@ def test_ten_edits_give_the_values_of_a_fresh_kernel(notebook, tmp_path, seed):
         found, fresh = book.run(), book.run_fresh()
         for name, value in fresh.items():
             assert np.array_equal(found[name], value), (name, book.cells)
+
+
+def test_a_value_that_goes_while_others_are_found():
+    retained = Retained(lambda key: kept.unreferenced(key))
+    kept = KeptValues(retained, lambda: 2**30, lambda key: None)
+
+    def run(*nodes):
+        kept.find(nodes)
+        kept.submitted(nodes)
+        retained.add(nodes)
+        kept.computed(nodes, 1.0, False)
+        detach(nodes)
+
+    base = (mt.random.default_rng(0).random(4) + 1).data
+    lost, first = ((Tensor(base) + 3).data, (Tensor(base) * 2).data)
+    run(base, lost)
+    run(first)
+    again = (Tensor(base) * 2).data
+    del base
+    retained.pop(lost.key)
+    kept.lost(lost.key)
+    kept.find([lost, again])  # `again` is found, and was the last to refer to `base`, which `lost` is made of
+    assert again.key == first.key and lost.key not in retained
 
 
 def test_a_value_key_is_of_the_settings_too():
