@@ -252,10 +252,11 @@ class Namespace:
 def results_at_once(function: Callable[..., Any], *args: Any) -> Any:
     """Calls a function between cells: of tensors that a cell made, results without axes are NumPy's scalars.
 
-    Functions that `function` calls get tensors. Other results are tensors of a cell, too.
+    Functions that `function` calls get tensors. Other new results are tensors of a cell, too.
     """
     __tracebackhide__ = True
-    if SmallValues.working or not any(one._place.buffer.of_cell for one in tensors_in(args)) or not can_compute():
+    buffers = [one._place.buffer for one in tensors_in(args)]
+    if SmallValues.working or not any(one.of_cell for one in buffers) or not can_compute():
         return function(*args)
     SmallValues.count(1)
     try:
@@ -264,7 +265,8 @@ def results_at_once(function: Callable[..., Any], *args: Any) -> Any:
         SmallValues.count(-1)
     results = tensors_in([found])
     for one in results:
-        one._place.buffer.of_cell = True
+        buffer = one._place.buffer
+        buffer.of_cell |= buffer not in buffers  # a view of a program's tensor, or `out`, stays lazy
     flat = [one for one in results if _is_scalar(one)]
     if not flat:
         return found

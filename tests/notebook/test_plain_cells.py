@@ -95,6 +95,12 @@ def test_tensors_of_programs_and_lazy_cells_stay_lazy(made):
     assert made["kinds"] == [Tensor] * 2
 
 
+def test_a_call_with_a_tensor_of_a_cell_leaves_a_tensor_of_a_program_lazy(made):
+    made("import jmars.tensor as mt\np = mt.ones((200, 200))")
+    made("both = np.broadcast_arrays(y, p); p += y; np.add(y, p, out=p)")
+    assert made("[type(one.sum()) for one in (*both, p, p + y)]") == [np.float64, Tensor, Tensor, np.float64]
+
+
 def test_writes_in_plain_cells_reach_the_tensor(made):
     made("small[0] = y.mean(); small[1, 1] += small[0, 0]; small -= small.min()")
     here = np.ones((2, 3)) * 4
