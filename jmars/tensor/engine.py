@@ -135,6 +135,12 @@ def can_compute() -> bool:
     return not values_forbidden.get() and not _placeholders.get()
 
 
+def has_value(node: TensorData) -> bool:
+    """Whether a value of a node was computed, or lies on the cluster: what is read of it is not read of its inputs."""
+    engine = current_engine()
+    return node.computed or engine is not None and engine.held(node)
+
+
 @contextmanager
 def with_placeholders() -> Iterator[None]:
     """Within the block, tensors may depend on placeholders, although these have no value."""

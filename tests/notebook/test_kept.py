@@ -81,3 +81,19 @@ def test_a_look_computes_what_a_name_refers_to_once(notebook):
         assert len(jobs()) - before == text.count("k in range") * (1 if text.startswith("for") else 4)
         np.testing.assert_array_equal(notebook["big"].fetch(), expected)
     assert max(notebook["counts"]) <= 4
+
+
+@pytest.mark.parametrize("read", ["z[1]", "z[:4]", "z[[1, 2]]", "z[:3].sum()", "np.roll(z, 1)[2]"])
+def test_parts_of_a_written_tensor_are_of_its_value(notebook, tmp_path, read):
+    notebook.shell.user_ns["path"] = str(tmp_path / "x.npy")
+    notebook("np.save(path, np.arange(4e6)); m = np.load(path, mmap_mode='r')")
+    notebook("%%jmars\nz = m * 2")
+    notebook("%%jmars\nz[16] = 3\nz[50:60] += 1")
+    want = np.arange(4e6) * 2
+    want[16] = 3
+    want[50:60] += 1
+    notebook("w = np.load(path, mmap_mode='r+'); w[:9] = 500; w.flush(); del w")
+    expected = eval(read, {"z": want, "np": np})
+    for text in (f"%%jmars\nfound = {read}", f"found = {read}"):
+        notebook(text)
+        np.testing.assert_array_equal(notebook("np.asarray(found)"), expected)

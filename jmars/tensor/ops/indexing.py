@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.buffers import Buffer, SmallValues
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.engine import has_value
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
 from jmars.tensor.ops.blockwise import blockwise
@@ -110,7 +111,7 @@ def slice_tensor(x: Tensor, index: Sequence[Basic]) -> Tensor:
     assert len(entries) == x.ndim
     if len(entries) == len(index) and all(map(_is_whole, entries, x.shape)):
         return Tensor.at(Buffer(x.data))
-    part = None if x.data.computed else x.data.op.sliced(x.data, entries)
+    part = None if has_value(x.data) else x.data.op.sliced(x.data, entries)
     if part is not None:
         rest = iter(part[1])
         return slice_tensor(Tensor(part[0]), [None if entry is None else next(rest) for entry in index])
@@ -272,7 +273,7 @@ def take_positions(x: Tensor, positions: Ints, axis: int) -> Tensor:
 
     Many positions in a short axis make as many chunks as that axis has, of `chunk_bytes` at most.
     """
-    if len(positions) and not x.data.computed:
+    if len(positions) and not has_value(x.data):
         low, high = int(positions.min()), int(positions.max()) + 1
         part = x.data.op.sliced(x.data, [slice(low, high) if i == axis else slice(None) for i in range(x.ndim)])
         if part is not None and high - low <= x.shape[axis] // 2:

@@ -20,6 +20,7 @@ from jmars.kernels.expression import CONSTANT, Expression, Node
 from jmars.kernels.program import Call, ChunkType, Elementwise, Program, single
 from jmars.tensor.buffers import basic_index
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.engine import has_value
 from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.operand import Operand, TensorData, TensorMeta, loses_imaginary, new_data, warn_user
 from jmars.tensor.ops.arguments import assigned, converted, copied, element
@@ -253,7 +254,7 @@ class SetSlice(Operand):
                     return value[0], [_within(*axis) for axis in zip(index, value[0].shape, asked, written)]
                 break
             before = op.inputs[0]
-            if not isinstance(before.op, SetSlice) or before.computed:
+            if not isinstance(before.op, SetSlice) or has_value(before):
                 break
             op = before.op
         return None if before is None else (before, list(index))

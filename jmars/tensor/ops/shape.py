@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.buffers import ViewStep, can_ravel, can_reshape, layout_of, normal_copy, normal_order, reshaped_layout
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.engine import has_value
 from jmars.tensor.operand import (
     Operand,
     Splits,
@@ -880,7 +881,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
         shifts[int(i)] += int(n)
     by = tuple(shifts.get(i, 0) % n if n else 0 for i, n in enumerate(x.shape))
     source = x.data
-    if isinstance(source.op, Roll) and not source.computed:  # rolled along the axes in turn
+    if isinstance(source.op, Roll) and not has_value(source):  # rolled along the axes in turn
         by = tuple((m + n) % length for m, n, length in zip(by, source.op.by, x.shape))
         (source,) = source.op.inputs
     if not any(by):
