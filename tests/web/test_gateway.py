@@ -48,7 +48,7 @@ def test_a_slow_document_holds_only_its_own_session(monkeypatch: Any, building: 
         may_go_on.set()
         assert [(await slow).name, (await behind).name] == ["slow", "behind"]
         assert begun == ["slow", "quick", "behind"]
-        gateway.sessions.end()
+        gateway.sessions.file.close()
 
     asyncio.run(story())
 
@@ -71,7 +71,7 @@ def test_a_graph_that_finds_no_room_for_its_row_does_not_run(monkeypatch: Any) -
         monkeypatch.setattr(gateway.cluster, "tell", lambda actor, method, keys: told.append((method, keys)))
         session = gateway.sessions.create("one")
         gateway.sessions.add_array(session, "x", array := UploadedArray("x-key", "<f8", ((4,),)))
-        gateway.sessions._file._file.execute("PRAGMA query_only = ON")
+        gateway.sessions.file._file.execute("PRAGMA query_only = ON")
         with pytest.raises(StorageError, match="make room in"):
             await gateway.submit(session, {"nodes": {}, "consumes": ["x"]})
         assert asked[-1] == ("cancel", "job-1")
@@ -80,12 +80,12 @@ def test_a_graph_that_finds_no_room_for_its_row_does_not_run(monkeypatch: Any) -
         assert method == "drop" and len(dropped) == 1 and "x-key" not in dropped
         gateway._job_ended({"job": "job-1", "results": dropped, "state": "succeeded", "error": None, "line": None})
         assert told[1:] == [("drop", dropped)], "what it gave in the end is let go of as well"
-        gateway.sessions._file._file.execute("PRAGMA query_only = OFF")
+        gateway.sessions.file._file.execute("PRAGMA query_only = OFF")
         assert (await gateway.submit(session, {"nodes": {}, "consumes": ["x"]})).temporary == ["x-key"]
-        gateway.sessions._file._file.execute("PRAGMA query_only = ON")
+        gateway.sessions.file._file.execute("PRAGMA query_only = ON")
         gateway._job_ended({"job": "job-1", "results": [], "state": "succeeded", "error": None, "line": None})
         assert session.graphs["job-1"].state == "succeeded", "the end of a graph is told all the same"
-        gateway.sessions.end()
+        gateway.sessions.file.close()
 
     asyncio.run(story())
 
@@ -111,7 +111,7 @@ def test_documents_wait_for_their_turn_and_too_many_are_refused(monkeypatch: Any
         may_go_on.set()
         assert {(await one).id for one in waiting} == {f"job-{n}" for n in range(1, 7)}, "the fifth and the sixth too"
         assert (await gateway.submit(sessions[6], {"nodes": {}})).id == "job-7"
-        gateway.sessions.end()
+        gateway.sessions.file.close()
 
     asyncio.run(story())
 

@@ -54,7 +54,7 @@ def test_sessions_are_found_again_in_their_file(tmp_path):
     before.add_graph(made, graph, {"document": {"nodes": {}}}, [])
     made.graphs["job-1"].state = "failed"
     before.save_graph(made, "job-1")
-    before.end()
+    before.file.close()
     assert path.stat().st_mode & 0o777 == 0o600 and [one.name for one in tmp_path.iterdir()] == ["sessions.db"]
     after = SessionStore(path)
     assert after.known == before.known
@@ -75,11 +75,11 @@ def test_sessions_are_found_again_in_their_file(tmp_path):
     after.save_graph(found, "job-1")
     other = after.create("other")
     after.close(other)
-    after.end()
+    after.file.close()
     last = SessionStore(path)
     assert [(one.name, one.arrays, one.graphs) for one in last.known.values()] == [("mine", {}, {})]
     assert last.source(found, made.graphs["job-1"]) is None
-    last.end()
+    last.file.close()
 
 
 def test_a_change_writes_its_own_row_and_not_those_of_the_others(tmp_path):
@@ -87,14 +87,14 @@ def test_a_change_writes_its_own_row_and_not_those_of_the_others(tmp_path):
     made = sessions.create("a")
     for number in range(100):
         sessions.add_graph(made, SubmittedGraph(f"job-{number}", "", {}), {"document": "x" * 100_000}, [])
-    before = sessions._file._file.total_changes
+    before = sessions.file._file.total_changes
     made.graphs["job-7"].state = "succeeded"
     sessions.save_graph(made, "job-7")
-    assert sessions._file._file.total_changes == before + 1
-    sessions.end()
+    assert sessions.file._file.total_changes == before + 1
+    sessions.file.close()
     again = SessionStore(tmp_path / "sessions.db")
     assert list(again.known[made.id].graphs) == [f"job-{number}" for number in range(100)]
-    again.end()
+    again.file.close()
 
 
 def test_a_session_that_was_closed_meanwhile_is_not_written_again():
@@ -103,27 +103,27 @@ def test_a_session_that_was_closed_meanwhile_is_not_written_again():
     made.graphs["job-1"] = SubmittedGraph("job-1", "", {})
     sessions.close(made)
     sessions.save_graph(made, "job-1")
-    assert list(sessions._file.rows()) == []
+    assert list(sessions.file.rows()) == []
 
 
 def test_where_the_disk_is_full_no_session_is_half_there_or_half_gone(tmp_path):
     path = tmp_path / "sessions.db"
     sessions = SessionStore(path)
     made = sessions.create("a")
-    sessions._file._file.execute("PRAGMA query_only = ON")  # each write is refused, as where there is no room
+    sessions.file._file.execute("PRAGMA query_only = ON")  # each write is refused, as where there is no room
     with pytest.raises(errors.StorageError, match="make room in"):
         sessions.create("b")
     with pytest.raises(errors.StorageError, match="make room in"):
         sessions.close(made)
     assert sessions.known == {made.id: made}
-    sessions._file._file.execute("PRAGMA query_only = OFF")
+    sessions.file._file.execute("PRAGMA query_only = OFF")
     for session in list(sessions.known.values()):
         sessions.add_array(session, "x", UploadedArray("k", "<f8", ((1,),)))
-    sessions.end()
+    sessions.file.close()
     again = SessionStore(path)
     assert again.known == {made.id: made}
     again.close(again.find(made.id))
-    again.end()
+    again.file.close()
 
 
 def test_a_full_disk_leaves_nothing_in_a_session_half_there(tmp_path):
@@ -132,8 +132,8 @@ def test_a_full_disk_leaves_nothing_in_a_session_half_there(tmp_path):
     array, result = UploadedArray("k", "<f8", ((1,),)), GraphResult("r", "<f8", None)
     sessions.add_array(made, "x", array)
     sessions.add_graph(made, SubmittedGraph("job-1", "", {"y": result}, state="succeeded"), {}, [])
-    before = list(sessions._file.rows())
-    sessions._file._file.execute("PRAGMA query_only = ON")
+    before = list(sessions.file.rows())
+    sessions.file._file.execute("PRAGMA query_only = ON")
     for change in (
         lambda: sessions.add_array(made, "z", array),
         lambda: sessions.remove_array(made, "x"),
@@ -143,29 +143,29 @@ def test_a_full_disk_leaves_nothing_in_a_session_half_there(tmp_path):
         with pytest.raises(errors.StorageError, match="make room in"):
             change()
     assert (made.arrays, list(made.graphs), made.graphs["job-1"].results) == ({"x": array}, ["job-1"], {"y": result})
-    sessions._file._file.execute("PRAGMA query_only = OFF")
-    assert list(sessions._file.rows()) == before
-    sessions.end()
+    sessions.file._file.execute("PRAGMA query_only = OFF")
+    assert list(sessions.file.rows()) == before
+    sessions.file.close()
 
 
 def test_of_rows_that_belong_together_all_are_written_or_none(tmp_path):
     sessions = SessionStore(tmp_path / "sessions.db")
     made = sessions.create("a")
     sessions.add_array(made, "x", UploadedArray("k", "<f8", ((1,),)))
-    before = list(sessions._file.rows())
+    before = list(sessions.file.rows())
     refuses = "CREATE TRIGGER no BEFORE INSERT ON source BEGIN SELECT RAISE(ABORT, 'no room'); END"
-    sessions._file._file.execute(refuses)  # the second row of a graph
+    sessions.file._file.execute(refuses)  # the second row of a graph
     with pytest.raises(Exception, match="no room"):
         sessions.add_graph(made, SubmittedGraph("job-1", "", {}), {}, ["x"])
-    assert list(sessions._file.rows()) == before and not made.graphs and made.arrays
-    sessions._file._file.execute("DROP TRIGGER no")
+    assert list(sessions.file.rows()) == before and not made.graphs and made.arrays
+    sessions.file._file.execute("DROP TRIGGER no")
     sessions.add_graph(made, SubmittedGraph("job-1", "", {}), {}, [])
-    sessions._file._file.execute(refuses.replace("INSERT ON", "DELETE ON"))
-    before = list(sessions._file.rows())
+    sessions.file._file.execute(refuses.replace("INSERT ON", "DELETE ON"))
+    before = list(sessions.file.rows())
     with pytest.raises(Exception, match="no room"):
         sessions.close(made)
-    assert list(sessions._file.rows()) == before and made.id in sessions.known
-    sessions.end()
+    assert list(sessions.file.rows()) == before and made.id in sessions.known
+    sessions.file.close()
 
 
 def test_a_thousand_sessions_are_enough(tmp_path):
