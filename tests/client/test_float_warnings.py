@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import jmars.notebook.namespace  # noqa: F401  as in a kernel: its hook stands between these lines and the functions
 import jmars.tensor as mt
 from jmars.config import config
 

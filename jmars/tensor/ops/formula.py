@@ -402,6 +402,7 @@ _BETWEEN = {
     "jmars.tensor.protocols",
     "jmars.tensor.ops.ufunc_methods",
     "jmars.tensor.ops.ufuncs",
+    "jmars.notebook.namespace",  # its hook of plain cells
 }
 _MATCHING = (RuntimeWarning, Warning)  # categories of filters that concern a RuntimeWarning
 _known: tuple[list[Any], dict[tuple[str, int], int]] = ([], {})  # filters, and what they ignore by name and bits
