@@ -455,7 +455,8 @@ class Tensor(TensorMethods, TensorOperators):
             raise TypeError(f"'numpy.{self.dtype.type.__name__}' object does not support item assignment")
         if not self._place.is_array and isinstance(index, int | np.integer):  # a record's field by its number
             index = self.dtype.names[index]  # type: ignore[index]  # checked above
-        if index.__class__ is int and value.__class__ is Tensor and value._place.buffer is self._place.buffer:
+        is_own = value.__class__ is Tensor and value._place.buffer is self._place.buffer
+        if is_own and index.__class__ is int and value.shape == self.shape[1:]:
             refuse_swap(value, sys._getframe(1))
         with SmallValues.writing:  # also while a write makes a node of the node before
             if write_small_part(self, index, value):

@@ -392,7 +392,7 @@ class MaskedTensor(MaskedMethods):
                 self._mask = _none_masked(self._data)
             self._mask[index] = True
             return
-        is_row = index.__class__ is int and isinstance(value, MaskedTensor)
+        is_row = index.__class__ is int and isinstance(value, MaskedTensor) and value.shape == self.shape[1:]
         if is_row and value._data._place.buffer is self._data._place.buffer:
             refuse_swap(value._data, sys._getframe(1))
         data = data_of(value) if isinstance(value, MaskedTensor | np.ma.MaskedArray) else value
