@@ -130,7 +130,10 @@ PARTLY = (Slice, Take, Delete, SetSlice, Dynamic)
 
 
 def computed_whole(linked: LinkedGraph) -> list[bool]:
-    """For each node whether more than half of it is surely computed: most parts of a stencil leave out the edges."""
+    """For each node whether a result needs more than half of it, as stencils do, or something of each of its chunks.
+
+    A look at an element of a single chunk counts: the second look computes and keeps the chunk, as hundreds may follow.
+    """
     whole = [False] * len(linked.nodes)
     selected: dict[int, list[Part]] = {}
     for k in linked.results:
@@ -142,7 +145,8 @@ def computed_whole(linked: LinkedGraph) -> list[bool]:
         if not whole[k]:
             continue
         for i in linked.inputs[k]:
-            if not isinstance(operand, PARTLY):
+            cuts_each = isinstance(operand, Slice) and _n_chunks(node) == _n_chunks(linked.nodes[i])
+            if cuts_each or not isinstance(operand, PARTLY):
                 whole[i] = True
             elif isinstance(operand, Slice | Take) and is_plain(linked.nodes[i].meta) and is_plain(node.meta):
                 how = operand.part(all_of(node.meta), [linked.nodes[i].meta], node.meta)
@@ -186,6 +190,10 @@ def _references(nodes: list[Any], k: int) -> int:
 
 
 _ALONE = _references([object()], 0)
+
+
+def _n_chunks(node: TensorData) -> int:
+    return math.prod(map(len, node.meta.chunks))
 
 
 def _size(node: TensorData) -> int:

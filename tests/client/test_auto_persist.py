@@ -186,13 +186,27 @@ def test_what_is_computed_in_part_does_not_count():
 
 
 def test_slices_that_together_read_most_of_an_array_compute_it():
-    x, y = mt.ones((10, 4), chunk_size=(5, 2)) + 1, mt.ones((10, 4), chunk_size=(5, 2)) + 2
-    kept(abs(x[2:] - x[:-2]).max())
+    x, y = mt.ones((20, 4), chunk_size=(5, 2)) + 1, mt.ones((20, 4), chunk_size=(5, 2)) + 2
+    kept(abs(x[6:] - x[:-6]).max())
     found = kept(abs(x[1:] - x[:-1]).max())
     assert found == [x.data]
-    kept(abs(y[1::2] - 1).max())
+    kept(abs(y[:8] - 1).max())
     found = kept(abs(y[1:] - y[:-1]).max())
-    assert found == []  # half of it was computed, in every chunk
+    assert found == []  # less than half of it was computed
+
+
+def test_a_slice_of_every_chunk_computes_them_all():
+    x = mt.ones((10, 4), chunk_size=(5, 2)) + 1
+    kept(abs(x[4:6, 1:3] - 1).max())
+    found = kept(abs(x[2:, 1::2] - 1).max())
+    assert found == [x.data]
+
+
+def test_looks_at_elements_of_a_chunk_compute_it_once():
+    x = mt.ones(1000, chunk_size=1000) + 1
+    kept(x[3])
+    found = kept(x[700])
+    assert found == [x.data]
 
 
 def test_a_branch_that_may_not_be_taken_is_not_kept():
