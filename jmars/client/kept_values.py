@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from jmars.client.sent_graphs import Retained
 
 MOST_KEYS = 10_000  # of a graph whose nodes get value keys
+LEAST_SAVED = 0.1  # seconds from which a cell says what it reused
 ONCE = b"~"  # at the end of a key that no later run finds: made of a value that has no key
 
 
@@ -66,9 +67,11 @@ class Reused:
     seconds: dict[int, float] = field(default_factory=dict)  # of the jobs that computed the values, by number
 
     def text(self, spent: float) -> str:
-        """The line under a cell whose own jobs took `spent` seconds."""
+        """The line under a cell whose own jobs took `spent` seconds; "" where little was saved."""
         saved = sum(self.seconds.values()) - spent
-        return f"{self.values} value{'s' * (self.values != 1)} reused" + (f", {saved:.1f} s saved" * (saved >= 0.05))
+        if not self.values or saved < LEAST_SAVED:
+            return ""
+        return f"{self.values} value{'s' * (self.values != 1)} reused, {max(saved, 0):.1f} s saved"
 
 
 class KeptValues:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
+from jmars.client import kept_values
 from jmars.client.cluster import Cluster, default_cluster
 from jmars.client.kept_values import KeptValues
 from jmars.client.sent_graphs import Retained
@@ -37,6 +39,7 @@ def shell_of_module() -> Iterator[Notebook]:
 def notebook(shell_of_module: Notebook, only_jobs: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Notebook]:
     """One whose files are old enough to have stamps, with a cluster that keeps nothing of other tests."""
     monkeypatch.setattr(npy, "FRESH", 0.0)
+    monkeypatch.setattr(kept_values, "LEAST_SAVED", -math.inf)
     before = dict(shell_of_module.shell.user_ns)
     cluster().forget()
     yield shell_of_module
