@@ -36,8 +36,8 @@ from jmars.tensor.tensor_graph import Stored
 if TYPE_CHECKING:
     from jmars.client.sent_graphs import Retained
 
-MOST_KEYS = 10_000  # of a graph whose nodes get value keys
-LEAST_SAVED = 0.1  # seconds from which a cell says what it reused
+MOST_KEYS = 10_000  # nodes of a graph: the nodes of a larger graph get no value keys
+LEAST_SAVED = 0.1  # seconds saved: a cell that saved less does not mention reused values
 ONCE = b"~"  # at the end of a key that no later run finds: made of a value that has no key
 
 
@@ -67,7 +67,7 @@ class Reused:
     seconds: dict[int, float] = field(default_factory=dict)  # of the jobs that computed the values, by number
 
     def text(self, spent: float) -> str:
-        """The line under a cell whose own jobs took `spent` seconds; "" where little was saved."""
+        """The line under a cell with jobs of `spent` seconds; "" if less than `LEAST_SAVED` was saved."""
         saved = sum(self.seconds.values()) - spent
         if not self.values or saved < LEAST_SAVED:
             return ""
@@ -138,7 +138,7 @@ class KeptValues:
         return True
 
     def submitted(self, data: Sequence[TensorData]) -> None:
-        """Note nodes of a job, and let ghosts go whose memory the results need."""
+        """Note the nodes of a job, and drop ghosts until the results have room."""
         newest, self._newest = self._newest, {}
         for node in data:
             node.hold = node.hold or Hold()  # its key is known to the job from now on
@@ -159,7 +159,7 @@ class KeptValues:
             self._keys[value] = node.key
 
     def unreferenced(self, key: str) -> None:
-        """Make a ghost of a value whose last node is gone, or drop it. Called in any thread."""
+        """Keep the value of a collected node as a ghost, or drop the value. Called in any thread."""
         kept = self._kept.get(key)
         if kept is None or config.reuse == "off" or not is_lasting(kept.value) or self._keys.get(kept.value) != key:
             self.remove(key)
@@ -270,7 +270,7 @@ _ARRAY = Stored()  # stands for an array, which its stamp describes
 def _value_key(
     node: TensorData, op: Operand, inputs: Sequence[Any], settings: bytes, known: dict[int, Any], alive: list[Any]
 ) -> bytes | None:
-    """The value key of a node, whose inputs have the value keys `inputs`; `known` describes what `alive` keeps."""
+    """The value key of a node; `inputs` are the keys of its inputs, `known` describes the objects in `alive`."""
     stamp = _map_stamp(op) if isinstance(op, FromArray) and map_of(op.array) is not None else op.stamp()
     if stamp is None:
         return None

@@ -110,7 +110,7 @@ class ZarrWriter:
 
 
 def _written(source: Tensor, target: Any, starts: tuple[int, ...]) -> TensorData:
-    """The node whose run writes a source."""
+    """The node that writes a source."""
     pieces = getattr(target, "shards", None) or target.chunks
     splits = tuple(_whole_pieces(*axis) for axis in zip(source.chunks, pieces, starts))
     aligned: Tensor = source if splits == source.chunks else rechunk(source, splits)

@@ -519,7 +519,7 @@ def in_cells(
     joined: Mapping[int, Lengths],
     compiled: Callable[[Elementwise, list[ChunkType], bool], Run],
 ) -> Run:
-    """Compile an expression whose inputs `joined` are `SideBySide`.
+    """Compile an expression with the inputs `joined` given as `SideBySide`.
 
     Parameters
     ----------

@@ -224,7 +224,7 @@ def runs_in_numexpr(expression: Expression) -> bool:
     return numexpr_there() and numexpr_text(expression) is not None
 
 
-IMPORTING = 0.03  # seconds of an executor, once: twice what it takes to import numexpr
+IMPORTING = 0.03  # seconds of an executor, once: twice the import of numexpr
 
 
 def marked_numexpr(
