@@ -25,7 +25,7 @@ WHOLE = {
     "FunctionOutput", "HaloExchange", "Insert", "JoinLines", "Literal", "MaskAssignment", "MaskSelection",
     "MergeParts", "OnChunks", "OrderValues", "Permutation", "Placeholder", "RangeCounts",
     "RangeQuantiles", "Repeat", "SampleSort", "SaveNpy", "ScatterByTensor",
-    "SelectedQuantiles", "SetPositions", "SetSlices", "ShuffleJoin", "ShuffleSplit", "SlidingWindows",
+    "SelectedQuantiles", "SetPositions", "SetSlices", "ShuffleJoin", "ShuffleSplit",
     "Spawn", "Stored", "TakeByTensor", "TakeFew", "TensorParameterDraws", "ToBlocks", "UniqueElements", "UniqueField",
     "UniqueInverse", "UniqueSlices", "UniqueSlicesField", "While", "WriteLines", "_StandIn",
 }  # fmt: skip
@@ -110,6 +110,9 @@ CASES = {
         lambda: mt.random.default_rng(k).normal(size=x.shape, chunks=x.chunks),
         lambda: mt.random.default_rng(k).dirichlet((1, 2, 3), x.shape[:2]),
     ][k % 2](),
+    "SlidingWindows": lambda x, y, k: mt.lib.stride_tricks.sliding_window_view(
+        x, [1 + k % x.shape[axis] for axis in (2, 0, 1)[: 1 + k % 3]], (2, 0, 1)[: 1 + k % 3]
+    ),
     "Range": lambda x, y, k: mt.arange(k, k + 2.0 * x.size, 2, chunk_size=2) if k % 2 else mt.linspace(0, k, x.size),
 }
 
@@ -220,7 +223,8 @@ def step(rng, x, other):
         lambda: x[index(rng, x.shape)],
         lambda: x[index(rng, x.shape)],
         lambda: overwritten(rng, x),
-    ][int(rng.integers(20))]()
+        lambda: mt.lib.stride_tricks.sliding_window_view(x, 1 + x.shape[axis] // 3, axis).sum(-1),
+    ][int(rng.integers(21))]()
 
 
 def overwritten(rng, x):
@@ -304,6 +308,7 @@ READ = {
     "an extreme": (lambda y, z: y.max(axis=0)[::50], 800),
     "two ends": (lambda y, z: y[:10, :10] + y[-10:, -10:], 200),
     "neighbours": (lambda y, z: np.diff(y, axis=0)[:10, :10], 110),
+    "windows": (lambda y, z: mt.lib.stride_tricks.sliding_window_view(y, 5, 0).mean(-1)[:10, :10], 140),
     "joined": (lambda y, z: mt.concatenate([y, z])[195:205], 2000),
     "stacked": (lambda y, z: mt.stack([y, z])[1, :3], 600),
     "cut anew": (lambda y, z: y.rechunk(30)[:10, :10], 100),

@@ -5,7 +5,8 @@ exchange): the edges of a chunk are copied once, into a small 1-d array. A block
 dimensions, at most eight such arrays; elements beyond the array are filled from the block itself.
 
 A chunk of sliding windows is a strided view of a box of the input, and reductions read the view. Windows at the edge
-of a chunk read the next chunks too, as far as the window reaches (overlap). A slice of windows slices the input.
+of a chunk read the next chunks too, as far as the window reaches (overlap). A part of
+windows reads a part of the input.
 Source: dask.array `map_overlap`, `sliding_window_view`; NumPy `pad` (axis by axis), `lib/_stride_tricks_impl.py`.
 """
 
@@ -15,7 +16,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -25,13 +26,12 @@ from numpy.typing import NDArray
 from jmars.errors import UnsupportedError
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
-from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, new_data
+from jmars.tensor.operand import Operand, Splits, TensorMeta, new_data
 from jmars.tensor.ops.arguments import share
 from jmars.tensor.ops.arguments import step as view_step
 from jmars.tensor.ops.chunks import Overlap, chunk_classes, copy_overlaps, rechunked
 from jmars.tensor.ops.constants import zeros
 from jmars.tensor.ops.gufuncs import apply_gufunc
-from jmars.tensor.ops.indexing import slice_tensor
 from jmars.tensor.ops.map_blocks import (
     call_with_first,
     first_element,
@@ -42,6 +42,7 @@ from jmars.tensor.ops.map_blocks import (
 )
 from jmars.tensor.ops.resize import pad
 from jmars.tensor.ops.shape import expand_dims, moveaxis, normal_axis
+from jmars.tensor.parts import Axis, Part, PartOf, around
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import chunk_bytes, evenly, refined
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -268,7 +269,7 @@ def _all_windows(x: Tensor, sizes: Sequence[int], axes: Sequence[int]) -> Tensor
         if any(size > made.shape[axis] for axis, size in own.items()):
             raise ValueError("window shape cannot be larger than input array shape")
         every = tuple(own.get(axis, 1) for axis in range(made.ndim))
-        made = sliding_windows(made, every, (1,) * made.ndim, tuple(group))
+        made = sliding_windows(made, every, tuple(group))
     return made
 
 
@@ -462,32 +463,31 @@ def _fill_boundary(line: Array, depth: int, boundary: Any) -> None:
 FEW_WINDOWS = 4  # windows of a chunk along an axis, in window lengths: the overlap is at most a quarter of the chunk
 
 
-def sliding_windows(x: Tensor, sizes: Shape, steps: Shape, axes: Shape) -> Tensor:
+def sliding_windows(x: Tensor, sizes: Shape, axes: Shape) -> Tensor:
     """Windows of `sizes` elements along distinct `axes`, as new last axes.
 
     Parameters
     ----------
     x
         The tensor.
-    sizes, steps
-        Elements of a window, and elements from a window to the next, for each axis of `x`; 1 where there is no window.
+    sizes
+        Elements of a window for each axis of `x`; 1 where there is no window.
     axes
         Axes of the windows, in the order of the new axes.
     """
-    counts = tuple((n - size) // step + 1 for n, size, step in zip(x.shape, sizes, steps))
-    shape = (*counts, *(sizes[axis] for axis in axes))
+    shape = (*(n - size + 1 for n, size in zip(x.shape, sizes)), *(sizes[axis] for axis in axes))
     if 0 in shape:
         return zeros(shape, x.dtype)
-    positions = tuple(_positions(cut, count, step) for cut, count, step in zip(x.chunks, counts, steps))
+    positions = tuple(map(_positions, x.chunks, shape))
     inner = math.prod(sizes) * x.dtype.itemsize
     splits = _cut(positions, sizes, axes, max(1, chunk_bytes() // inner))
     splits = (*splits, *((sizes[axis],) for axis in axes))
-    return Tensor(new_data(SlidingWindows(sizes, steps, axes, inputs=(x.data,)), shape, x.dtype, splits))
+    return Tensor(new_data(SlidingWindows(sizes, (1,) * x.ndim, axes, inputs=(x.data,)), shape, x.dtype, splits))
 
 
-def _positions(lengths: Sequence[int], count: int, step: int) -> tuple[int, ...]:
+def _positions(lengths: Sequence[int], count: int) -> tuple[int, ...]:
     """Number of windows that begin in a chunk, for the chunks with windows."""
-    ends = [min(count, -(-end // step)) for end in itertools.accumulate(lengths)]
+    ends = [min(count, end) for end in itertools.accumulate(lengths)]
     return tuple(n for n in (end - begin for begin, end in itertools.pairwise([0, *ends])) if n)
 
 
@@ -517,24 +517,28 @@ class SlidingWindows(Operand):
         """Identifies the operand by the windows."""
         return ("windows", self.sizes, self.steps, self.axes)
 
-    def sliced(self, output: TensorData, index: Sequence[int | slice]) -> tuple[TensorData, list[int | slice]] | None:
-        """Slices the input instead of the windows."""
-        (data,) = self.inputs
-        boxes: list[slice] = []
-        steps: list[int] = []
-        rest: list[int | slice] = []
-        for entry, n, size, step in zip(index, output.shape, self.sizes, self.steps):
-            taken = range(n)[entry] if isinstance(entry, slice) else range(entry, entry + 1)
-            if not taken:
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
+        """Some of the windows, or of their elements; places with gaps in a window are read with what lies between."""
+        inside = dict(zip(self.axes, kept[len(self.sizes) :]))
+        own: list[Axis] = []
+        sizes, steps = [], []
+        for axis, (places, step) in enumerate(zip(kept, self.steps)):
+            if axis not in self.axes:
+                own.append(places)
+                sizes.append(1)
+                steps.append(1)
+                continue
+            elements = inside[axis]
+            if not (isinstance(places, range) and isinstance(elements, range) and elements.step == 1):
                 return None
-            rest.append(0 if not isinstance(entry, slice) else slice(None, None, -1 if taken.step < 0 else None))
-            taken = taken[::-1] if taken.step < 0 else taken
-            boxes.append(slice(taken[0] * step, taken[-1] * step + size, 1))
-            steps.append(step * taken.step if len(taken) > 1 else 1)
-        if all(box == slice(0, n, 1) for box, n in zip(boxes, data.shape)) and tuple(steps) == self.steps:
-            return None
-        part = sliding_windows(slice_tensor(Tensor(data), boxes), self.sizes, tuple(steps), self.axes)
-        return part.data, [*rest, *index[len(boxes) :]]
+            own.append(range(places[0] * step + elements[0], places[-1] * step + elements[-1] + 1))
+            sizes.append(len(elements))
+            steps.append(step * places.step if len(places) > 1 else 1)
+        return PartOf(replace(self, sizes=tuple(sizes), steps=tuple(steps)), [(0, tuple(own))])
+
+    def hull(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> Part:
+        """The box around the part."""
+        return around(kept)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per chunk; boxes that overlap several input chunks are assembled before."""
