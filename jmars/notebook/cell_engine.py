@@ -264,6 +264,7 @@ class CellEngine:
             if hint := note_for_calls(job.line):
                 error.add_note(hint)
             raise error
+        computed.note_whole([*missing, *beside])
         return True
 
 

@@ -8,7 +8,8 @@ Errors that depend on values are raised where NumPy raises them, while the code 
 or FloatingPointError in the call, jmars when the value is computed, by then perhaps after the `try`. So while the body
 of a `try` runs, with all functions that it calls, and while `np.errstate` or `np.seterr` says "raise", results that may
 raise errors are computed at once, in the call. Other values of the body are computed at its end: of expression
-statements, of `return`, and of names that the body does not read again; their inputs are computed with them.
+statements, of `return`, and of names that the body does not read again; their inputs are computed with them. At the
+end of the body follow the values whose warnings no computation has told, since only a part of them was read.
 
 The values that a `print` or an f-string shows are computed by one job. `print(a.sum(), b.max())` asks for the text of
 one value after the other, so calls of `print` with several arguments, and f-strings with several values, first compute
@@ -20,6 +21,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import itertools
 import re
 import weakref
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
@@ -33,7 +35,8 @@ import numpy as np
 from IPython.core.displayhook import DisplayHook
 from IPython.core.interactiveshell import InteractiveShell
 
-from jmars.client.auto_persist import STREAMED
+from jmars.client.auto_persist import PARTLY, STREAMED
+from jmars.errors import JmarsError
 from jmars.notebook.namespace import tensors_in
 from jmars.notebook.numpy_names import Import, imports_in
 from jmars.tensor.buffers import Buffer
@@ -175,7 +178,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 class _Computed:
     """Computes the tensors in a value and returns the value; on a worker, in a user's function, it returns the value.
 
-    As a context it stands around the body of a `try`.
+    As a context it stands around the body of a `try`, or of a `with` that sees warnings or errors.
 
     Attributes
     ----------
@@ -186,6 +189,10 @@ class _Computed:
         Number of bodies that run.
     journal
         Writes of the bodies that run, each with the value before: a write that fails is taken back.
+    made
+        Tensors that calls in the bodies that run have made, numbered in order.
+    whole
+        Nodes of which all elements were computed meanwhile, so that their warnings were told.
 
     Examples
     --------
@@ -197,20 +204,64 @@ class _Computed:
         self.failed: weakref.WeakSet[TensorData] = weakref.WeakSet()
         self.depth = 0
         self.journal: list[tuple[Buffer, TensorData]] = []
+        self.made: weakref.WeakValueDictionary[int, Tensor] = weakref.WeakValueDictionary()
+        self.whole: weakref.WeakSet[TensorData] = weakref.WeakSet()
+        self._numbers = itertools.count()
+        self._begun: list[tuple[int, int]] = []  # of each body that runs: first number of `made`, length of `journal`
 
     def begin(self) -> None:
         """Note that a cell begins."""
         self.failed.clear()
-        self.journal.clear()
+        self._forget()
         self.depth = 0
+
+    def _forget(self) -> None:
+        self.journal.clear()
+        self.made.clear()
+        self.whole.clear()
+        self._begun.clear()
 
     def __enter__(self) -> None:
         self.depth += 1
+        self._begun.append((next(self._numbers), len(self.journal)))
 
-    def __exit__(self, *_: object) -> None:
-        self.depth = max(0, self.depth - 1)  # a generator of an earlier cell may end in this cell
-        if not self.depth:
-            self.journal.clear()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        __tracebackhide__ = True
+        begun = self._begun.pop() if self._begun else None
+        try:
+            is_over = kind is None or issubclass(kind, Exception) and not issubclass(kind, JmarsError)
+            if is_over and begun and can_compute():
+                self._tell_warnings(*begun)
+        finally:
+            self.depth = max(0, self.depth - 1)  # a generator of an earlier cell may end in this cell
+            if not self.depth:
+                self._forget()
+
+    def add(self, tensors: Sequence[Tensor]) -> None:
+        """Note tensors that a call in a body has made."""
+        self.made.update((next(self._numbers), one) for one in tensors)
+
+    def note_whole(self, nodes: Sequence[TensorData]) -> None:
+        """Note nodes that were computed; what was computed whole for them is noted with them."""
+        if self.depth:
+            todo = list(nodes)
+            for one in todo:  # grows during the loop
+                if one not in self.whole:
+                    self.whole.add(one)
+                    todo += () if isinstance(one.op, PARTLY) else one.op.inputs
+
+    def _tell_warnings(self, first: int, n_writes: int) -> None:
+        """Compute what a body has made and written, and what may warn, unless it was computed."""
+        __tracebackhide__ = True
+        found = [one for number, one in list(self.made.items()) if number > first and one._place.memory is None]
+        written = dict.fromkeys(buffer for buffer, _ in self.journal[n_writes:] if buffer.memory is None)
+        found += [Tensor(buffer.node) for buffer in written]
+        wanted: list[Tensor] = []
+        for one in reversed(found):  # readers before what they read
+            if one.data not in self.failed and _may_tell(one.data, self.whole):
+                wanted.append(one)
+                self.note_whole([one.data])
+        self(wanted)
 
     def note_failure(self, data: Sequence[TensorData], held: Container[str], line: SourceLine | None) -> None:
         """Note a computation that failed at a line of the user; None: at an unknown line."""
@@ -235,6 +286,7 @@ class _Computed:
                 get_engine().execute([one.data for one in large])
             for one in small:
                 one.fetch(copy=False)
+            self.note_whole([one.data for one in tensors])
         except BaseException:
             nodes = {one.data for one in tensors}
             for buffer, before in reversed(self.journal.copy()):
@@ -277,6 +329,8 @@ def errors_at_once() -> Iterator[None]:
             computed.journal.clear()
             return found
         lazy = [one for one in tensors_in([found]) if one._place.memory is None]  # others have their values
+        if computed.depth:
+            computed.add(lazy)
         risky = [one for one in lazy if _may_raise(one.data, checked)]
         if risky:
             computed(risky)
@@ -302,6 +356,22 @@ def _may_raise(node: TensorData, checked: weakref.WeakSet[TensorData]) -> bool:
             found = found or _is_risky(one.op)
             todo += one.op.inputs
     return found
+
+
+def _may_tell(node: TensorData, whole: Container[TensorData]) -> bool:
+    """Whether a node that reads nodes outside of `whole` may give warnings, or raise errors that depend on values."""
+    todo = dict.fromkeys([node])
+    for one in (order := list(todo)):  # grows during the loop
+        if one not in whole:
+            if (
+                _is_risky(one.op)
+                or isinstance(one.op, ElementwiseOperand)
+                and any(part.warns for part in one.op.expression.nodes)
+            ):
+                return True
+            order += [each for each in one.op.inputs if each not in todo]
+            todo.update(dict.fromkeys(one.op.inputs))
+    return False
 
 
 def _is_risky(op: Operand) -> bool:

@@ -249,9 +249,9 @@ def _hooked(name: str, function: Callable[..., Any], theirs: Any, numpys: Any = 
 
     @functools.wraps(function)
     def offered(*args: Any, **kwargs: Any) -> Any:
-        if not SmallValues.limit:
+        if not (limit := SmallValues.limit) and (_result_hook is None or SmallValues.working):
             return work(args, kwargs) if _plain_hook is None else _plain_hook(work, args, kwargs)
-        if small is not None and _small_hook is not None:
+        if limit and small is not None and _small_hook is not None:
             found = _small_hook(name, small, function, args, kwargs)
             if found is not NotImplemented:
                 return found

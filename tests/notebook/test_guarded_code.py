@@ -13,6 +13,7 @@ import pytest
 
 from jmars.config import config
 from jmars.notebook.cell_source import computed, with_guards
+from tests.notebook.shells import Notebook, new_shell
 
 START = "import numpy as np, warnings, contextlib\nm = np.ones((3, 3))\nx = np.arange(4.0)"
 
@@ -194,6 +195,62 @@ it = numbers()
 next(it)""")
     ready("%%jmars\ndel it")
     assert computed.depth == 0
+
+
+WATCHED = """
+    y = np.zeros(x.shape); y[1:] = np.sqrt(x[1:] - 10)
+    z = np.log(x - 3) + 3
+    parts = [np.arccos(x)]
+    print(z[9], y[0], parts[0][0])"""
+
+
+@pytest.mark.parametrize("local", [0.0, 10.0])
+@pytest.mark.parametrize("end", ["", "\n    found = z.sum()", "\n    break"])
+def test_a_value_of_which_the_body_reads_a_part_warns_in_the_body(local: float, end: str) -> None:
+    body = WATCHED + end
+    cell = f"""
+def f(x):
+  for turn in range(1):
+   with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always"){body}
+  return sorted({{str(one.message) for one in caught}})
+seen = f(x)"""
+    with new_shell() as shell, config.using(display="none", local_seconds=local), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        notebook = Notebook(shell)
+        notebook("%load_ext jmars\nimport numpy as np, warnings\nx = np.arange(400_000.0)")
+        notebook(cell)
+        numpys = notebook["seen"]
+        notebook("%%jmars -w 1 --memory 400MiB" + cell)
+        assert notebook["seen"] == numpys and len(numpys) == 4
+        notebook("""%%jmars
+try:
+    y = np.sqrt(x - 10)
+    y[20] == 1
+except RuntimeWarning as error:
+    seen = str(error)
+y = 0""")
+        assert notebook["seen"] == "invalid value encountered in sqrt"
+        notebook("%jmars stop")
+
+
+def test_the_end_of_a_body_computes_only_what_may_still_warn(ready):
+    ready("""%%jmars
+def f():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        a = np.ones(900_000) + 1
+        b = a * 2
+        float(b[3])
+    with warnings.catch_warnings():
+        c = np.ones(900_000) - 1
+        d = c * 2
+        e = d.sum()
+        f = d[5:]
+        g = np.arange(900_000)[4:]
+f()""")
+    done = [sorted(one.op.line.text[:1] for one in job) for job in ready.jobs]
+    assert done == [["f"], ["e"], ["f"], ["g"]]  # b[3], and the names that the body does not read again
 
 
 @pytest.mark.parametrize("write", ["np.power(a, c, out=b)", "b **= c"])
