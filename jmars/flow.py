@@ -12,30 +12,19 @@ An unconditional dependency counts +1 when activated and -1 when ready and fires
 activated before the first operand finishes, so the sum over an operand's dependencies is a single count, `waiting`,
 that fires as it falls to 0.
 
-A `FlowGraph` is the frozen part of a graph that all of its runs share, built once; `Counters` are its running instances
-and `Pool` lends instances to runs. The scheduler's operand rows are an instance. An operand is the document's compute
-node with its single output data node; an edge is an unconditional dependency.
-
-A `Counters` of a `Pool` is lent to a run of a graph and reused. Building the rows of a graph costs a tuple per vertex;
-resetting an instance is a copy. The scheduler has a pool for each graph structure.
-
-`Lending` is the base of `Pool` and of the engine's `GraphPool`. A pool builds at most `limit` instances and lends them
-first come, first served: by `acquire` to threads, by `request` (a future) to event loops.
+A `FlowGraph` is the frozen part of a graph that all of its runs share, built once; each run has a `Counters`, a copy of
+four lists, as the scheduler's operand rows have. An operand is the document's compute node with its single output data
+node; an edge is an unconditional dependency.
 Source: docs/explanation/seeds.md, "Dependency counting", "GraphBuilder and Graph", "Execution lifecycle".
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from importlib import import_module
 from itertools import pairwise
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -78,7 +67,6 @@ __all__ = [
     "GraphProcessor",
     "GraphVertex",
     "InlineExecutor",
-    "Pool",
     "ThreadPoolExecutor",
     "VertexBuilder",
 ]
@@ -94,21 +82,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
-class Lendable(ABC):
-    """An instance that can be lent and reset."""
-
-    __slots__ = ()
-    lent: bool  # False while in a pool
-
-    @abstractmethod
-    def reset(self) -> None:
-        """Resets the instance in place for the next run."""
-
-
-Instance = TypeVar("Instance", bound=Lendable)
-
-
-class Counters(Lendable):
+class Counters:
     """A run of a graph: missing inputs and remaining readers of each operand.
 
     Attributes
@@ -134,7 +108,7 @@ class Counters(Lendable):
     (([], []), ([2], []), ([], [0, 1]), True)
     """
 
-    __slots__ = ("consumers", "done", "finished", "graph", "held", "lent", "waiting")
+    __slots__ = ("consumers", "done", "finished", "graph", "held", "waiting")
 
     def __init__(self, graph: FlowGraph) -> None:
         self.graph = graph
@@ -143,7 +117,6 @@ class Counters(Lendable):
         self.finished = bytearray(graph.finished)
         self.held = bytearray(graph.held)
         self.done = 0
-        self.lent = True
 
     @property
     def is_done(self) -> bool:
@@ -168,8 +141,6 @@ class Counters(Lendable):
             Operands whose chunk is not needed from now on, each returned once; an operand without readers that is not
             kept is released as it finishes.
         """
-        if not self.lent:
-            raise _not_lent()
         waiting, consumers, finished = self.waiting, self.consumers, self.finished
         preds, succs = self.graph.preds, self.graph.succs
         ready: list[int] = []
@@ -223,8 +194,6 @@ class Counters(Lendable):
         GraphError
             If a given chunk is lost, which no operand of this graph can compute; no counter has changed then.
         """
-        if not self.lent:
-            raise _not_lent()
         waiting, consumers, finished = self.waiting, self.consumers, self.finished
         preds, succs = self.graph.preds, self.graph.succs
         outside = self.graph.finished
@@ -264,8 +233,6 @@ class Counters(Lendable):
         GraphError
             If an operand is not kept, or was dropped before.
         """
-        if not self.lent:
-            raise _not_lent()
         released: list[int] = []
         for operand in ids:
             if not self.held[operand]:
@@ -284,8 +251,6 @@ class Counters(Lendable):
         GraphError
             If an operand is kept already.
         """
-        if not self.lent:
-            raise _not_lent()
         for operand in ids:
             if self.held[operand]:
                 raise GraphError(f"operand {operand} is kept already; hold it once")
@@ -300,11 +265,6 @@ class Counters(Lendable):
         self.finished[:] = graph.finished
         self.held[:] = graph.held
         self.done = 0
-
-
-def _not_lent() -> GraphError:
-    """The error for use of an instance that went back to its pool."""
-    return GraphError("this instance went back to its pool and may be another run's by now; acquire one for each run")
 
 
 Rows = list[tuple[int, ...]]
@@ -406,152 +366,3 @@ def _operands(ids: ArrayLike, n: int, what: str) -> NDArray[np.int64]:
     if len(operands) and (operands[0] < 0 or operands[-1] >= n):
         raise GraphError(f"{what} names operands {operands[0]} to {operands[-1]} and the graph has 0 to {n - 1}")
     return operands
-
-
-class Lending(ABC, Generic[Instance]):
-    """A pool of at most `limit` instances, `keep` of which (None: all) stay when idle; thread-safe.
-
-    Raises
-    ------
-    GraphError
-        If `limit` is below 1.
-    """
-
-    def __init__(self, limit: int, keep: int | None = None) -> None:
-        if limit < 1:
-            raise GraphError(f"a pool of {limit} instances can lend none; give a limit of 1 or more")
-        self.limit = limit
-        self.keep = limit if keep is None else keep
-        self.built = 0  # instances that exist
-        self._lock = Lock()
-        self._idle: list[Instance] = []
-        self._waiting: deque[Future[Instance]] = deque()
-
-    @abstractmethod
-    def _build(self) -> Instance:
-        """Builds a new instance."""
-
-    @abstractmethod
-    def _is_ours(self, instance: Instance) -> bool:
-        """Whether an instance runs this pool's graph."""
-
-    def request(self) -> Future[Instance]:
-        """Requests an instance; returns a future, served in the order of requests.
-
-        Cancelling the future leaves the queue; if `cancel()` returns False the instance must be released.
-        """
-        future: Future[Instance] = Future()
-        with self._lock:
-            if self._idle:
-                instance = self._idle.pop()
-            elif self.built < self.limit:
-                instance = self._build()
-                self.built += 1
-            else:
-                self._waiting.append(future)
-                return future
-            instance.lent = True
-        future.set_result(instance)
-        return future
-
-    def acquire(self, timeout: float | None = None) -> Instance:
-        """Takes a reset instance for a run; waits until an instance is free.
-
-        Parameters
-        ----------
-        timeout
-            Longest wait in seconds; None: no limit.
-
-        Raises
-        ------
-        TimeoutError
-            If no instance became free in time; the request is withdrawn.
-        """
-        future = self.request()
-        try:
-            return future.result(timeout)
-        except TimeoutError:
-            if future.cancel():
-                raise
-            return future.result()  # an instance came at the last moment
-        except BaseException:  # an interrupted wait must not leak an instance
-            if not future.cancel():
-                self.release(future.result())
-            raise
-
-    def release(self, instance: Instance) -> None:
-        """Returns an instance to the pool, resets it, and serves the next request.
-
-        Raises
-        ------
-        GraphError
-            If the instance is not lent by this pool, or was returned before.
-        """
-        if not self._is_ours(instance):
-            raise GraphError("this instance runs another graph; give it back to the pool that lent it")
-        with self._lock:
-            if not instance.lent:
-                raise GraphError("this instance was given back before; release each one once")
-            instance.lent = False
-        instance.reset()
-        with self._lock:
-            while self._waiting:
-                future = self._waiting.popleft()
-                if future.set_running_or_notify_cancel():  # not cancelled, and can no longer be
-                    instance.lent = True
-                    break
-            else:
-                if len(self._idle) < self.keep:
-                    self._idle.append(instance)
-                else:
-                    self.built -= 1
-                return
-        future.set_result(instance)
-
-    @contextmanager
-    def lent(self) -> Iterator[Instance]:
-        """Acquires an instance for a `with` block."""
-        instance = self.acquire()
-        try:
-            yield instance
-        finally:
-            self.release(instance)
-
-
-class Pool(Lending[Counters]):
-    """A pool of at most `limit` instances of `graph`; thread-safe.
-
-    Parameters
-    ----------
-    graph
-        The graph of the instances.
-    limit
-        Most instances that exist at a time, 1 or more.
-    keep
-        Idle instances to keep; None: all.
-
-    Raises
-    ------
-    GraphError
-        If `limit` is below 1.
-
-    Examples
-    --------
-    >>> from jmars.graph import Dag
-    >>> pool = Pool(FlowGraph(Dag.from_edges(2, [0], [1])), limit=1)
-    >>> with pool.lent() as run:
-    ...     run.finish([0])
-    ([1], [])
-    >>> pool.built, pool.acquire().waiting
-    (1, [0, 1])
-    """
-
-    def __init__(self, graph: FlowGraph, limit: int, keep: int | None = None) -> None:
-        super().__init__(limit, keep)
-        self.graph = graph
-
-    def _build(self) -> Counters:
-        return Counters(self.graph)
-
-    def _is_ours(self, instance: Counters) -> bool:
-        return instance.graph is self.graph

@@ -61,9 +61,8 @@ class Rows:
     counters: Counters
     state: bytearray
 
-    def close(self) -> Counters:
-        """The rows are not needed any more; returns the counters, to be lent again."""
-        return self.counters
+    def close(self) -> None:
+        """The rows are not needed any more."""
 
     def descendants(self, operands: Iterable[int]) -> list[int]:
         """Operands that read the chunks of `operands`, directly or not, ascending."""

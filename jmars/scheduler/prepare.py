@@ -38,7 +38,7 @@ from msgspec import structs
 from numpy.typing import NDArray
 
 from jmars.errors import GraphError
-from jmars.flow import FlowGraph, Pool
+from jmars.flow import FlowGraph
 from jmars.kernels.program import Call, ChunkType, Generate, program_text
 from jmars.model.messages import Failure, JobTable
 from jmars.optimize import Compiled, TooManyOperandsError, compile_graph
@@ -70,9 +70,6 @@ REUSE = 4.0  # times: a plan that is used again may take longer to make
 
 PHASES = ("compile", "rank", "place", "rows")  # tile and analyse, priorities, first workers, operand rows
 
-_AT_ONCE = 1 << 20  # instances of one structure; fewer jobs than that can run
-_KEPT = 4  # instances kept while no job runs
-
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
@@ -82,8 +79,8 @@ class Prepared:
     ----------
     compiled, plan
         Of the canonical graph: its keys are numbers of operands, its lines too.
-    pool
-        Instances of the plan's graph: each job runs one and gives it back.
+    flow
+        The plan's graph, for the counters of each job.
     table
         What workers are told, without what differs from job to job.
     picture, weight
@@ -96,7 +93,7 @@ class Prepared:
 
     compiled: Compiled
     plan: Plan
-    pool: Pool
+    flow: FlowGraph
     table: JobTable
     assign: list[int]
     picture: dict[str, Any]
@@ -304,7 +301,7 @@ def prepare(
     return Prepared(
         compiled=compiled,
         plan=plan,
-        pool=Pool(flow, _AT_ONCE, _KEPT),
+        flow=flow,
         table=table,
         assign=plan.assign.tolist(),
         picture=picture,

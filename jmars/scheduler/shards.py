@@ -103,11 +103,10 @@ class Shards(Rows):
         there = None if place is None else place.make(part, self.state, self.load)
         return there or Shard(part, self.state, self.load)
 
-    def close(self) -> Counters:
-        """The shards are not needed any more; returns the counters, to be lent again."""
+    def close(self) -> None:
+        """The shards are not needed any more."""
         for shard in self.shards:
             shard.close()
-        return self.counters
 
     # -- the way that all go
     def start(self) -> tuple[list[int], list[int]]:

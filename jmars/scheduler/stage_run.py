@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jmars.errors import ChunkLostError
+from jmars.flow import Counters
 from jmars.model import events
 from jmars.model.messages import (
     ChunksLost,
@@ -77,7 +78,7 @@ class StageRun:
         prepared = ready.prepared
         self.ready, self.table, self.given = ready, table, given
         n, workers, places = prepared.settings.get("shards", 1), len(context.workers), context.places
-        self.operands = make_rows(prepared.pool.acquire(), table.nbytes, prepared.assign, workers, n, places)
+        self.operands = make_rows(Counters(prepared.flow), table.nbytes, prepared.assign, workers, n, places)
         watched, told = prepared.watched, prepared.picture.get("predicted")
         planned = None if watched is None else watched.graph.cost
         makespan = None if told is None else told["makespan"]
@@ -356,10 +357,10 @@ class StageRun:
         return self._release_inputs()
 
     def close(self) -> None:
-        """Close the shards and give the counters back, once: the workers report nothing more."""
+        """Close the shards, once: the workers report nothing more."""
         if not self._closed:
             self._closed = True
-            self.ready.prepared.pool.release(self.operands.close())
+            self.operands.close()
 
     def abandon(self) -> list[int]:
         """Give up the stage after a fault of jmars; returns chunks that it read or made, without a holder now."""

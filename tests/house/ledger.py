@@ -77,7 +77,7 @@ TABLE = """
             memory/* dispatch/* processes/* worker/* storage/*
   4250  REST gateway and client
             web/* client/session.py
-   600  dependency counting
+   400  dependency counting
             flow.py
   3950  annex: what only the five documents ask for
             annex/*

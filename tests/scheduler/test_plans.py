@@ -104,7 +104,7 @@ def cell():
     return (mt.ones(8, chunk_size=2) + 1).sum()
 
 
-def test_jobs_of_one_structure_share_the_plan_and_not_the_instance():
+def test_jobs_of_one_structure_share_the_plan_and_not_the_counters():
     async def story():
         one, port, ended = session()
         first = await submitted(one, cell())
@@ -114,20 +114,18 @@ def test_jobs_of_one_structure_share_the_plan_and_not_the_instance():
         assert all(table.programs is tables[0].programs and table.inputs is tables[0].inputs for table in tables)
         assert len({id(table.rank) for table in tables}) == len(tables)  # another plan changes one run
         assert len({table.base for table in tables}) == len(tables)  # each has chunks of its own
-        (prepared,) = one.plans._kept.values()
-        assert prepared.pool.built == 4
+        assert len({id(one.graphs[job].stage.operands.counters) for job in (first, *others)}) == 4
         for job in (others[1], first, others[2], others[0]):
             port.run(one, job)
         assert [report["state"] for report in ended] == [JobState.SUCCEEDED] * 4
         assert [report["results"] for report in ended][1:2] != [ended[0]["results"]]
         assert {report["results"][0] for report in ended} >= {tensor.data.key for tensor in tensors}
-        assert again(one, cell()) and prepared.pool.built == 4  # an instance that came back
 
     asyncio.run(story())
 
 
 @pytest.mark.parametrize("how", ["cancelled", "cancelled while it runs", "failed", "refused"])
-def test_a_job_that_ends_badly_gives_its_instance_back_clean(how):
+def test_a_job_that_ends_badly_leaves_nothing_to_the_next(how):
     async def story():
         one, port, ended = session()
         job = await submitted(one, cell())
@@ -144,12 +142,10 @@ def test_a_job_that_ends_badly_gives_its_instance_back_clean(how):
         else:
             answer(one.cancel(job))
             if how == "cancelled while it runs":
-                assert not ended  # what runs may report still, so the instance is not lent to anybody else
+                assert not ended  # what runs may report still, so the job goes on
                 one.report(Finished(job, [operand], worker))
         assert [report["state"] for report in ended] == [JobState.CANCELLED if "cancel" in how else JobState.FAILED]
         second = again(one, cell())
-        (prepared,) = one.plans._kept.values()
-        assert prepared.pool.built == 1
         port.run(one, second)
         assert ended[-1]["state"] == JobState.SUCCEEDED
 
@@ -317,7 +313,7 @@ def test_a_far_off_prediction_makes_the_next_run_plan_anew():
         port.run(one, job)
         await asyncio.gather(*one.context._refining)
         (after,) = one.plans._kept.values()
-        assert after is not before and after.refined == 1 and after.pool is before.pool
+        assert after is not before and after.refined == 1 and after.flow is before.flow
         assert one.plans.refined == 1
         for _ in range(3):
             job = again(one, cell())

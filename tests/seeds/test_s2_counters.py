@@ -1,12 +1,8 @@
 """Seed 002: dependency counters and instances that are used again."""
 
 import itertools
-from concurrent.futures import ThreadPoolExecutor
 
-import pytest
-
-from jmars.errors import GraphError
-from jmars.flow import Counters, FlowGraph, Pool
+from jmars.flow import Counters, FlowGraph
 from jmars.graph import Dag
 from tests.graph.examples import wavefront
 
@@ -38,29 +34,3 @@ def test_s2_5_a_reset_instance_runs_like_a_new_one_1000_times():
         assert history(run) == expected and run.is_done
         assert not any(run.waiting) and not any(run.consumers)
         run.reset()
-
-
-def test_s2_5_an_instance_is_used_by_one_run_at_a_time():
-    pool = Pool(FlowGraph(wavefront(2)), limit=1)
-    run = pool.acquire()
-    with pytest.raises(TimeoutError):
-        pool.acquire(timeout=0)
-    pool.release(run)
-    with pytest.raises(GraphError, match="went back to its pool"):
-        run.finish([0])
-
-
-def test_s2_6_a_pool_serves_8_threads_1000_runs_within_its_limit():
-    pool = Pool(FlowGraph(wavefront(3)), limit=3)
-
-    def client(_):
-        for _ in range(1_000):
-            with pool.lent() as run:
-                ready = run.graph.initial
-                while ready:
-                    ready, _released = run.finish(ready)
-                assert run.is_done
-
-    with ThreadPoolExecutor(8) as threads:
-        list(threads.map(client, range(8)))
-    assert pool.built <= 3

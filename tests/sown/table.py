@@ -233,9 +233,9 @@ FAULTS = (
     ),
     Fault(
         "jmars/scheduler/*.py",
-        "        self.ready.prepared.pool.release(self.operands.close())",
-        "        (self.operands.close())",
-        "counters are not given back to their pool",
+        "make_rows(Counters(prepared.flow), ",
+        "make_rows(prepared.__dict__.setdefault('counters', Counters(prepared.flow)), ",
+        "jobs of one structure share their counters",
     ),
     Fault(
         "jmars/scheduler/*.py",

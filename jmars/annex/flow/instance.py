@@ -42,6 +42,7 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from threading import Condition, Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -57,7 +58,6 @@ from jmars.annex.flow.vertex import (
     Structure,
 )
 from jmars.errors import GraphError, NotReadyError
-from jmars.flow import Lendable, Lending
 
 if TYPE_CHECKING:
     from jmars.annex.flow.builder import GraphBuilder
@@ -73,7 +73,7 @@ class _News(NamedTuple):
     flushed: bool
 
 
-class Graph(Lendable):
+class Graph:
     """An instance of a graph, made by `GraphBuilder.build`: run, wait until flushed, reset, run again.
 
     Attributes
@@ -791,8 +791,10 @@ class Loans:
         return f"vertex {self.structure.vertices[self.structure.edges[e].vertex]!r}"
 
 
-class GraphPool(Lending[Graph]):
-    """A pool of at most `limit` instances of a graph, first come, first served; thread-safe.
+class GraphPool:
+    """A pool of at most `limit` instances of a graph, lent first come, first served; thread-safe.
+
+    By `acquire` to threads, by `request` (a future) to event loops.
 
     Parameters
     ----------
@@ -819,15 +821,59 @@ class GraphPool(Lending[Graph]):
     """
 
     def __init__(self, builder: GraphBuilder, limit: int) -> None:
-        super().__init__(limit)
+        if limit < 1:
+            raise GraphError(f"a pool of {limit} instances can lend none; give a limit of 1 or more")
+        self.limit = limit
+        self.built = 0  # instances that exist
         self._builder = builder
         self._structure = builder.structure  # raises now if the builder is unfinished
+        self._lock = Lock()
+        self._idle: list[Graph] = []
+        self._waiting: deque[Future[Graph]] = deque()
 
-    def _build(self) -> Graph:
-        return self._builder.build()
+    def request(self) -> Future[Graph]:
+        """Requests an instance; returns a future, served in the order of requests.
 
-    def _is_ours(self, instance: Graph) -> bool:
-        return instance.structure is self._structure
+        Cancelling the future leaves the queue; if `cancel()` returns False the instance must be released.
+        """
+        future: Future[Graph] = Future()
+        with self._lock:
+            if self._idle:
+                instance = self._idle.pop()
+            elif self.built < self.limit:
+                instance = self._builder.build()
+                self.built += 1
+            else:
+                self._waiting.append(future)
+                return future
+            instance.lent = True
+        future.set_result(instance)
+        return future
+
+    def acquire(self, timeout: float | None = None) -> Graph:
+        """Takes a reset instance for a run; waits until an instance is free.
+
+        Parameters
+        ----------
+        timeout
+            Longest wait in seconds; None: no limit.
+
+        Raises
+        ------
+        TimeoutError
+            If no instance became free in time; the request is withdrawn.
+        """
+        future = self.request()
+        try:
+            return future.result(timeout)
+        except TimeoutError:
+            if future.cancel():
+                raise
+            return future.result()  # an instance came at the last moment
+        except BaseException:  # an interrupted wait must not leak an instance
+            if not future.cancel():
+                self.release(future.result())
+            raise
 
     def release(self, instance: Graph) -> None:
         """Resets an instance, returns it to the pool, and serves the next request.
@@ -839,7 +885,23 @@ class GraphPool(Lending[Graph]):
         """
         if instance.busy:
             raise GraphError("this instance still runs: wait() for its closure before giving it back")
-        super().release(instance)
+        if instance.structure is not self._structure:
+            raise GraphError("this instance runs another graph; give it back to the pool that lent it")
+        with self._lock:
+            if not instance.lent:
+                raise GraphError("this instance was given back before; release each one once")
+            instance.lent = False
+        instance.reset()
+        with self._lock:
+            while self._waiting:
+                future = self._waiting.popleft()
+                if future.set_running_or_notify_cancel():  # not cancelled, and can no longer be
+                    instance.lent = True
+                    break
+            else:
+                self._idle.append(instance)
+                return
+        future.set_result(instance)
 
     @contextmanager
     def lent(self) -> Iterator[Graph]:
