@@ -20,7 +20,7 @@ import jmars.tensor as mt
 from jmars.client.notebook_views import ClusterFacts
 from jmars.devices.find import gpu_names
 from jmars.errors import JobCancelledError, UnsupportedError
-from jmars.model.events import GPU_REFUSED, MEMORY_CHANGED, OPERANDS_MOVED, OPERANDS_TIMED
+from jmars.model.events import GPU_REFUSED, MEMORY_CHANGED, OPERANDS_MOVED, OPERANDS_TIMED, WORKER_MOVED
 from jmars.model.status import OperandState
 
 X = np.random.default_rng(0).random((1200, 1000)) - 0.5  # 9.6 MB
@@ -69,7 +69,8 @@ def test_values_are_numpys_with_data_beyond_the_memory_of_the_gpu(cluster: jmars
     before = _gpu(cluster)["done"]
     _check(mt.array(X, chunk_size=300), mt.array(Y, chunk_size=300))
     assert int(str(_gpu(cluster)["done"])) - int(str(before)) > 60
-    assert _gpu(cluster)["restarts"] == 0
+    moves = [event[4] for event in cluster.events()[0] if event[2] == WORKER_MOVED]
+    assert _gpu(cluster)["restarts"] == 0, moves
 
 
 def test_info_tells_the_gpu_and_its_memory(cluster: jmars.Cluster) -> None:
