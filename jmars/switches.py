@@ -34,7 +34,7 @@ SWITCHES: dict[str, tuple[Any, ...]] = {
     "ephemeral": (False, True),
     "retries": ("auto", *range(11)),
     "shards": tuple(range(1, 17)),
-    "assigner": ("bfs", "dfs", "random", "bfs-v1", "ncd"),
+    "assigner": ("auto", "bfs", "dfs", "random", "bfs-v1", "ncd"),
 }
 TASK_DEFAULTS: dict[str, Any] = {name: values[0] for name, values in SWITCHES.items()}
 

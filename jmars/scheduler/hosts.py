@@ -275,7 +275,9 @@ class Hosts:
         by_host: dict[int, list[int]] = {}
         for operand, worker in zip(operands, workers, strict=True):
             number = row_of[pinned.get(operand, worker)]
-            if not rows[number].takes or (operand not in pinned and not suits(rows[number], table, operand)):
+            if not rows[number].takes or (
+                operand not in pinned and (self._follows(table, operand) or not suits(rows[number], table, operand))
+            ):
                 number = self._other_host(known, operand)
                 known.send([operand], number)  # counts in the load that the next choice reads
             by_host.setdefault(number, []).append(operand)
@@ -395,6 +397,18 @@ class Hosts:
         size, shape = places.size, places.shape
         shapes = {chunk: shape[chunk] for chunk in chunks if chunk in shape} if shape else {}
         return LocateChunks(chunks, [size[c] for c in chunks], [bits(have[c]) for c in chunks], shapes or None)
+
+    def _follows(self, table: JobTable, operand: int) -> bool:
+        """Whether an operand goes where most bytes of its inputs lie: it has no planned host; or no other operand reads
+        the inputs, which lie on several hosts, and the plan could not know their sizes.
+        """
+        inputs, sized = table.inputs[operand], self.places.shape
+        if table.planned and table.planned[operand] < 0:
+            return bool(inputs)
+        if not sized or len(inputs) < 2 or any(len(table.readers[one]) > 1 for one in inputs):
+            return False
+        chunks = [table.chunk[one] for one in inputs]
+        return not sized.keys().isdisjoint(chunks) and len({self.places.have.get(one) for one in chunks}) > 1
 
     def _other_host(self, job: HostJob, operand: int) -> int:
         """Another host for an operand than the planned host: the able host with most bytes of the inputs."""

@@ -52,6 +52,7 @@ from jmars.scheduler.ranking import (
     Machine,
     Ranked,
     device_classes,
+    gathering,
     hungriest,
     kept_apart,
     rank_operands,
@@ -331,9 +332,9 @@ def _placed(
     if assign is None:
         fixed = after.program < 0
         fixed[list(wanted)] = True
-        reducers = np.array([*(program.gathers for program in after.programs), False])[after.program]
-        search = settings.get("assigner", "bfs")
-        plan = make_plan(dag, rank, [1] * workers, fixed, search, reducers=reducers)
+        search = settings.get("assigner", "auto")
+        search = "bfs" if search == "auto" else search
+        plan = make_plan(dag, rank, [1] * workers, fixed, search, reducers=gathering(after))
         if not wanted:
             return plan
         assign = plan.assign.copy()

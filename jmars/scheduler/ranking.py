@@ -28,12 +28,12 @@ from jmars.devices.find import is_gpu
 from jmars.errors import GraphError, MemoryLimitError, SettingError, UnsupportedError
 from jmars.kernels.program import Program
 from jmars.optimize import Compiled
-from jmars.plan import ANY, CPU, GPU, PlanGraph, Profile, Workers, annotate, one_host
+from jmars.plan import ANY, CPU, GPU, PlanGraph, Profile, Workers, annotate, make_plan, one_host
 from jmars.plan.choice import BRIEF_ORDER, HOST_ORDERS, are_brief, choose_order, seconds_to_plan
 from jmars.plan.order import rank_by
 from jmars.plan.plan_graph import GPU_ONLY
 from jmars.plan.prediction import predict_from_simulation
-from jmars.plan.simulation import simulate
+from jmars.plan.simulation import FollowInputs, SimResult, lower_bound, simulate
 from jmars.switches import TASK_DEFAULTS
 from jmars.tensor.chunk import ChunkGraph
 from jmars.tensor.operand import SourceLine
@@ -198,25 +198,18 @@ def rank_operands(
         told = predict_from_simulation(graph, workers, rank, choice.predicted, machine.profile, placed, machine.fresh)
     except MemoryLimitError:  # told when that operand's turn comes, with its name and line
         return Ranked(compiled.rank)
-    predicted = {
-        "makespan": told.makespan,
-        "peak": list(told.peak),
-        "spilled": told.spilled,
-        "moved": 0,
-        "chosen": choice.best.name,
-        "lower_bound": told.lower_bound,
-        "tried": _told(choice),
-    }
+    predicted = _predicted(choice.predicted, choice.best.name, told.lower_bound, _told(choice))
+    predicted |= {"makespan": told.makespan, "peak": list(told.peak), "spilled": told.spilled, "moved": 0}
     return Ranked(rank, graph, predicted, seconds=graph.cost)
 
 
 def refuse_settings(settings: Mapping[str, Any], machine: Machine) -> None:
     """Raise SettingError for values of switches that would change nothing on this kind of cluster."""
     refused = {}
-    if machine.rows is not None or machine.gpus:
-        where = "a simulation places all operands on several hosts, on GPUs, and on Dask and Ray"
-        refused["assigner"] = f"on clusters of one host without GPUs; {where}"
+    if machine.gpus or (machine.rows is not None and np.any(machine.rows.device == GPU)):
+        refused["assigner"] = "on clusters without GPUs; a simulation places operands for GPUs"
     if machine.balances:
+        refused["assigner"] = "on jmars's own workers; a simulation places all tasks of Dask and Ray"
         refused["dispatch"] = refused["ephemeral"] = "on jmars's own workers; Dask and Ray bind tasks to processes"
     for name, where in refused.items():
         value = settings.get(name, TASK_DEFAULTS[name])
@@ -304,8 +297,13 @@ def _on_machines(
     if key_of is not None:
         for operand, (name, index) in compiled.after.stored.items():
             placed[operand] = machine.row_of(key_of(name), index)
+    numbers = np.asarray(machine.numbers, np.int64)
     device = b""
     try:
+        if settings.get("assigner", "auto") != "auto":
+            rank, first, result, chosen = _following(compiled, settings, graph, rows, placed)
+            predicted = _predicted(result, chosen, lower_bound(graph, rows, placed), [])
+            return Ranked(rank, None, predicted, np.where(first < 0, -1, numbers[first]), graph.cost)
         if classes is None:
             choice = choose(graph, rows, prefer=prefer, budget=budget, placed=placed)
         else:
@@ -315,23 +313,47 @@ def _on_machines(
             device = graph.device.tobytes() if np.any(graph.device == GPU) else b""
     except MemoryLimitError:  # told when that operand's turn comes, with its name and line
         return Ranked(compiled.rank)
-    numbers = np.asarray(machine.numbers, np.int64)
     assign = np.where(stored, -1, numbers[choice.plan.assign])
     rank, result, chosen = choice.plan.rank, choice.predicted, choice.best.name
     if order != "auto":
         rank = compiled.rank if order == "mars" else rank_by(order, graph)
         result = simulate(graph, rows, choice.plan.assign, np.asarray(rank, np.int64), placed=placed)
         chosen = f"{choice.best.assigned_by}, {order}"
-    predicted = {
+    predicted = _predicted(result, chosen, choice.lower_bound, _told(choice))
+    return Ranked(rank, graph, predicted, assign, graph.cost, device)
+
+
+def _following(
+    compiled: Compiled, settings: Mapping[str, Any], graph: PlanGraph, rows: Workers, placed: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int16], SimResult, str]:
+    """Order of all operands, rows of initial operands by the switch `assigner`, the simulated run, and its name.
+
+    Later operands have row -1: they go where most bytes of their inputs lie.
+    """
+    order, assigner = settings.get("order", "auto"), settings["assigner"]
+    rank = compiled.rank if order in ("auto", "mars") else rank_by(order, graph)
+    fixed, slots = (compiled.after.program < 0) | (graph.pin >= 0), rows.cores.tolist()
+    first = make_plan(compiled.dag, rank, slots, fixed, assigner, reducers=gathering(compiled.after)).assign
+    result = simulate(graph, rows, np.where(fixed, graph.pin, first), rank, placed=placed, policy=FollowInputs())
+    return rank, first, result, f"{assigner}, {'mars' if order == 'auto' else order}"
+
+
+def _predicted(result: SimResult, chosen: str, bound: float, tried: list[list[Any]]) -> dict[str, Any]:
+    """The field `predicted` of the GraphBuilt event."""
+    return {
         "makespan": result.makespan,
         "peak": [result.peak_total, result.peak_total],
         "spilled": result.spilled,
         "moved": result.moved,
         "chosen": chosen,
-        "lower_bound": choice.lower_bound,
-        "tried": _told(choice),
+        "lower_bound": bound,
+        "tried": tried,
     }
-    return Ranked(rank, graph, predicted, assign, graph.cost, device)
+
+
+def gathering(graph: ChunkGraph) -> NDArray[np.bool_]:
+    """Whether each operand reads ranges of its inputs, as those after a shuffle do."""
+    return np.array([*(program.gathers for program in graph.programs), False], np.bool_)[graph.program]
 
 
 def _rows_wanted(wanted: Mapping[int, int], numbers: Sequence[int], rows: Workers, n: int) -> NDArray[np.int16]:
@@ -388,7 +410,7 @@ def hungriest(graph: ChunkGraph, whole: bool = False) -> Hungriest | None:
     if not graph.n:
         return None
     sizes = np.where(graph.unsized, 0, -(-graph.nbytes // PAGE) * PAGE)
-    gathers = np.array([*(program.gathers for program in graph.programs), False], np.bool_)[graph.program]
+    gathers = gathering(graph)
     before = np.concatenate([[0], np.cumsum(sizes[graph.input_idx])])
     inputs = before[graph.input_ptr[1:]] - before[graph.input_ptr[:-1]]
     needs = np.where(graph.program < 0, 0, sizes + graph.work + np.where(gathers & (not whole), 0, inputs))

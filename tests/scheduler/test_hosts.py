@@ -125,6 +125,43 @@ def test_the_shape_of_a_chunk_goes_where_the_chunk_is_read(room: Any) -> None:
     assert b.take() == [LocateChunks([100], [48], [[0]], {100: (3, 2)}), EnqueueGraph("job-1", [3], [0])]
 
 
+def _placed_by_bytes(room: Any, planned: list[int], readers: list[list[int]]) -> list[list[Order]]:
+    """Orders after hosts made chunks of 8 and 800 bytes, which the plan took for equal, and 2 reads both."""
+    hosts, links, _ = room
+    table = replace(_table(), job="job-2", planned=planned, readers=readers, programs=[_Sized()])
+    hosts.open_job(table)
+    hosts.enqueue_graph("job-2", [0, 1], [0, 2])
+    hosts.take(0, [Finished("job-2", [0], 0, {0: (1,)})])
+    hosts.take(1, [Finished("job-2", [1], 0, {1: (100,)})])
+    [link.take() for link in links]
+    hosts.enqueue_graph("job-2", [2], [0])
+    return [[type(order) for order in link.take()] for link in links]
+
+
+def test_s3_18_an_operand_without_a_plan_goes_to_most_bytes(room: Any) -> None:
+    assert _placed_by_bytes(room, [0, 2, -1, 0], [[2, 3], [2], [], []]) == [[], [LocateChunks, EnqueueGraph]]
+
+
+def test_s3_18_sizes_that_only_the_run_told_override_the_plan(room: Any) -> None:
+    assert _placed_by_bytes(room, [0, 2, 0, 0], [[2], [2], [], []]) == [[], [LocateChunks, EnqueueGraph]]
+
+
+def test_s3_18_inputs_that_others_read_leave_the_plan_as_it_is(room: Any) -> None:
+    assert _placed_by_bytes(room, [0, 2, 0, 0], [[2, 3], [2], [], []]) == [[LocateChunks, EnqueueGraph], []]
+
+
+def test_s3_18_of_hosts_with_equal_bytes_the_idler_gets_the_operand(room: Any) -> None:
+    hosts, (a, b), _ = room
+    hosts.open_job(replace(_table(), job="job-2", planned=[0, 2, -1, -1]))
+    hosts.enqueue_graph("job-2", [0, 1], [0, 2])
+    hosts.take(0, [Finished("job-2", [0], 0)])
+    hosts.take(1, [Finished("job-2", [1], 0)])
+    hosts.enqueue_graph("job-1", [0, 1], [0, 0])  # host 0 is busy now
+    a.take(), b.take()
+    hosts.enqueue_graph("job-2", [2], [0])
+    assert not a.take() and EnqueueGraph("job-2", [2], [1]) in b.take()
+
+
 class _Sized(Program):
     def __init__(self) -> None:
         class Output:

@@ -21,6 +21,8 @@ class Row(NamedTuple):
 
 FUNCTION = "a function of `jmars.plan`, judged by simulation; runs follow other plans: decision 0056"
 
+ON_HOSTS = "on several hosts on request: `assigner`"
+
 ROWS = {
     "S0.1": Row("a submitted graph of tensors becomes a graph of chunks, cut by `chunk_size` of the sources"),
     "S0.2": Row("`chunk_size` as a number, by axis, as splits, or absent"),
@@ -33,8 +35,8 @@ ROWS = {
     "S0.9": Row("fusion by colours, as newer Mars", "the two numbers of colours are constants, not settings"),
     "S0.10": Row("what differs in GPU flag, worker or hint, results and sizes that others wait for are not fused"),
     "S0.11": Row("only initial operands are placed before the run; a user may pin operands"),
-    "S0.12": Row("the five steps give each worker its share of initial operands", "one host; a simulation on several"),
-    "S0.13": Row("few bytes move", "by simulation: the heuristic places on one host, where nothing moves"),
+    "S0.12": Row("the five steps give each worker its share of initial operands", ON_HOSTS),
+    "S0.13": Row("few bytes move", ON_HOSTS),
     "S0.14": Row("unequal workers get unequal shares"),
     "S0.15": Row("`task.default_config` and its three switches"),
     "S0.16": Row("`TaskAPI(session_id, task_manager_ref)`"),
@@ -127,7 +129,7 @@ ROWS = {
     "S4.21": Row("from the longest critical path backwards with least memory"),
     "S4.22": Row("METIS, and multilevel moves", "runs on several hosts may follow METIS; the moves are a function"),
     "S4.23": Row("simulated annealing, with a curve and a stop button"),
-    "S4.24": Row("cascade's scheduler as `assigner: ncd`", "at most 4,000 operands; one host"),
+    "S4.24": Row("cascade's scheduler as `assigner: ncd`", f"at most 4,000 operands; {ON_HOSTS}"),
     "S4.25": Row("shared memory with page-out", "by next use, not by cascade's classes; nothing grows stale"),
     "S4.26": Row("a gateway, and a script for SLURM", "REST has no shutdown"),
 }  # fmt: skip

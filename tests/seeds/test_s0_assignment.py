@@ -127,3 +127,36 @@ def test_s0_14_a_worker_with_three_cores_gets_three_times_as_many():
     assert assign_initial(dag, [0], [1, 3]).tolist() == [1]
     dag = tree(64)
     assert np.bincount(assign_initial(dag, range(64), [1, 3])[:64]).tolist() == [16, 48]
+
+
+# -- on several hosts, where bytes move
+@pytest.fixture(scope="module")
+def two_hosts():
+    """Hosts of one worker and of three."""
+    with Cluster.hosts(["local", "local"], n_workers=[1, 3], memory_limit="300MiB") as cluster:
+        yield cluster
+
+
+def run_on(cluster, search, **settings):
+    """Planned workers of the operands of a sum of 64 products, which operands are initial, and bytes moved."""
+    with config.using(task=config.task | {"assigner": search, "fuse_enabled": False} | settings):
+        x, y = (mt.random.default_rng(k).random((800, 800), chunk_size=100) for k in (0, 1))
+        job = cluster.submit((x * y).sum())
+    assert 0.24 < job.result(60) / 640_000 < 0.26
+    (built,) = [event[4] for event in job.events() if event[2] == "GraphBuilt"]
+    assert built["predicted"]["chosen"] == f"{search}, {settings.get('order', 'mars')}"
+    planned, readers = np.frombuffer(built["assigned"], "<i2"), np.frombuffer(built["after_dst"], "<u4")
+    return planned, ~np.isin(np.arange(built["n_after"]), readers), job.describe()["measured"]["moved"]
+
+
+@pytest.mark.parametrize("search", ["bfs", "dfs", "random", "bfs-v1", "ncd"])
+def test_s0_12_on_two_hosts_only_initial_operands_are_planned(two_hosts, search):
+    planned, initial, _ = run_on(two_hosts, search, order="dfs")
+    assert initial.sum() == 128 and np.array_equal(planned >= 0, initial)
+    if search != "ncd":  # which gives no equal shares
+        assert sorted(np.unique(planned[initial], return_counts=True)[1]) == [32, 96]  # one worker of four
+
+
+def test_s0_13_on_two_hosts_the_search_moves_fewer_bytes_than_chance(two_hosts):
+    moved = {search: run_on(two_hosts, search)[2] for search in ("bfs", "random")}
+    assert 4 * moved["bfs"] < moved["random"]

@@ -17,9 +17,9 @@ from jmars.switches import SWITCHES
 X = np.random.default_rng(0).random((300, 200))
 
 # values that are refused, by switch
-HOSTS: dict[str, set[Any]] = {"gpu": {"only"}, "assigner": {"dfs", "random", "bfs-v1", "ncd"}}
-ENGINES = HOSTS | {"dispatch": {"late"}, "ephemeral": {True}}
-REFUSED = {"own": {"gpu": {"only"}}, "hosts": HOSTS, "dask-inside": HOSTS, "ray-inside": HOSTS}
+OURS: dict[str, set[Any]] = {"gpu": {"only"}}
+ENGINES = OURS | {"dispatch": {"late"}, "ephemeral": {True}, "assigner": set(SWITCHES["assigner"][1:])}
+REFUSED = dict.fromkeys(("own", "hosts", "dask-inside", "ray-inside"), OURS)
 
 
 def program() -> Any:
