@@ -1,26 +1,23 @@
 """Writes tensors into arrays of other libraries, for xarray's `to_zarr` and `to_netcdf`.
 
-Workers write into Zarr arrays of a store that they can open, all sources in one job: a chunk is written and freed while
-others are computed. Each piece (or shard) of a Zarr array has a single writer, unless two sources lie in it. Other
-targets, such as variables of NetCDF files, are written in this process, a window of chunks at a time.
+Workers write into Zarr arrays of a store that they can open, all sources in one job (tensor/files.py): a chunk is
+written and freed while others are computed. Each piece (or shard) of a Zarr array has a single writer, unless two
+sources lie in it. Other targets, such as variables of NetCDF files, are written in this process, a window of chunks at
+a time.
 """
 
 from __future__ import annotations
 
 import math
-import os
-import socket
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
 
-from jmars.errors import StorageError, UnsupportedError
+from jmars.errors import UnsupportedError
 from jmars.tensor.engine import get_engine
-from jmars.tensor.files import block_writes
+from jmars.tensor.files import moved, opens_on_workers, write_zarr
 from jmars.tensor.operand import TensorData
-from jmars.tensor.ops.chunks import rechunk
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_graph import LinkedGraph
 
@@ -47,9 +44,8 @@ class Write:
 
     def __call__(self) -> None:
         """Write all sources; returns when they are written."""
-        nodes = [_written(*part) for part in self.parts if opens_on_workers(part[1])]
-        if nodes:
-            get_engine().execute(nodes)
+        if shared := [part for part in self.parts if opens_on_workers(part[1])]:
+            write_zarr(shared)
         _write_here([part for part in self.parts if not opens_on_workers(part[1])])
 
     def __reduce__(self) -> NoReturn:
@@ -74,64 +70,6 @@ def later(write: Write) -> Any:
     return delayed(write, pure=False)()
 
 
-def opens_on_workers(target: Any) -> bool:
-    """Whether a target is a Zarr array of a store that other processes can open and write."""
-    store: Any = getattr(target, "store", None)
-    if type(target).__module__.split(".")[0] != "zarr":
-        return False
-    if type(store).__name__ == "ObjectStore":  # of obstore
-        return type(store.store).__name__ != "MemoryStore"
-    if type(store).__name__ == "FsspecStore":
-        file_system = store.fs
-        while (inner := getattr(file_system, "fs", None) or getattr(file_system, "sync_fs", None)) is not None:
-            file_system = inner
-        return "memory" not in np.ravel(file_system.protocol)
-    return type(store).__name__ == "LocalStore"
-
-
-class ZarrWriter:
-    """Writes blocks into a Zarr array from a worker, moved by the first positions of a region."""
-
-    def __init__(self, target: Any, starts: tuple[int, ...]) -> None:
-        self.target, self.starts, self.folder = target, starts, None
-        root = getattr(target.store, "root", None)
-        if isinstance(root, Path):
-            target.store.root = root.absolute()  # workers have other working directories
-            self.folder = os.path.join(target.store.root, target.path)
-
-    def __call__(self, box: Box, block: Any) -> None:
-        """Write a block."""
-        if self.folder is not None and not os.path.exists(self.folder):
-            raise StorageError(
-                f"{self.folder} is not on {socket.gethostname()}, where a worker writes; write to a folder or an "
-                "object store that all hosts share"
-            )
-        self.target[_moved(box, self.starts)] = block
-
-
-def _written(source: Tensor, target: Any, starts: tuple[int, ...]) -> TensorData:
-    """The node that writes a source."""
-    pieces = getattr(target, "shards", None) or target.chunks
-    splits = tuple(_whole_pieces(*axis) for axis in zip(source.chunks, pieces, starts))
-    aligned: Tensor = source if splits == source.chunks else rechunk(source, splits)
-    return block_writes(aligned, ZarrWriter(target, starts), "store")
-
-
-def _whole_pieces(lengths: tuple[int, ...], piece: int, start: int) -> tuple[int, ...]:
-    """Chunks of an axis that no piece of the target has two of: edges within a piece move to its end.
-
-    Examples
-    --------
-    >>> _whole_pieces((3, 3, 4), 2, 0)
-    (4, 2, 4)
-    >>> _whole_pieces((3, 3, 4), 2, 1)
-    (3, 4, 3)
-    """
-    total = sum(lengths)
-    edges = [min(-(-(int(edge) + start) // piece) * piece - start, total) for edge in np.cumsum(lengths)]
-    return tuple(int(n) for n in np.diff(sorted({0, *edges, total})))
-
-
 def _write_here(parts: Sequence[tuple[Tensor, Any, tuple[int, ...]]]) -> None:
     """Write into targets that only this process can open; a job computes the chunks of a window."""
     engine = get_engine()
@@ -154,7 +92,7 @@ def _write_here(parts: Sequence[tuple[Tensor, Any, tuple[int, ...]]]) -> None:
             if window and taken + part.nbytes > room:
                 flush()
                 taken = 0
-            window.append((part.data, target, _moved(box, starts)))
+            window.append((part.data, target, moved(box, starts)))
             taken += part.nbytes
     if window:
         flush()
@@ -191,7 +129,3 @@ def _boxes(chunks: Any) -> Iterator[Box]:
     edges = [np.concatenate([[0], np.cumsum(axis)]).tolist() for axis in chunks]
     for place in np.ndindex(*(len(axis) for axis in chunks)):
         yield tuple(slice(axis[i], axis[i + 1]) for axis, i in zip(edges, place))
-
-
-def _moved(box: Box, starts: tuple[int, ...]) -> Box:
-    return tuple(slice(one.start + low, one.stop + low) for one, low in zip(box, starts))

@@ -7,8 +7,9 @@ counterpart of `from_blocks`, calls a function with every chunk on the workers; 
 - `.npz` archives. `np.savez` stores .npy files uncompressed, so a chunk of an array is read at its offset in the
   archive. Arrays of `np.savez_compressed` cannot be read from the middle: this process reads them whole, up to
   `config.array_limit` bytes; larger arrays raise UnsupportedError.
-- Zarr, versions 2 and 3 of the format, by the `zarr` library. The client opens or makes the array. Arrays of objects
-  are refused, so that nothing from the file is unpickled.
+- Zarr, versions 2 and 3 of the format, by the `zarr` library. The client opens or makes the array, which travels to the
+  workers pickled, with its store: a folder, fsspec, obstore, Icechunk. Arrays of objects are refused, so that nothing
+  from the file is unpickled.
 - Datasets of HDF5 files, by `h5py`. Workers read in parallel. HDF5 lets a single process write at a time, so the
   writers take turns by a file lock. The file is written atomically (atomic_file.py); h5py gets the unfinished file as
   an open file, since HDF5 cannot open a file without a name.
@@ -22,34 +23,46 @@ from __future__ import annotations
 import fcntl
 import functools
 import glob
+import io
 import itertools
 import math
 import os
+import pickle
 import shutil
+import socket
 import struct
 import zipfile
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.errors import UnsupportedError
+from jmars.errors import StorageError, UnsupportedError
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.atomic_file import atomic_file
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import get_engine
 from jmars.tensor.from_array import array_limit
 from jmars.tensor.numpy_modules import as_values
-from jmars.tensor.operand import Operand, Splits, TensorData, TensorMeta, check_dtype, new_data
+from jmars.tensor.operand import (
+    Operand,
+    Origin,
+    Splits,
+    TensorData,
+    TensorMeta,
+    check_dtype,
+    new_data,
+)
 from jmars.tensor.ops.chunks import add_by_class, chunk_classes, chunk_starts, rechunk
 from jmars.tensor.ops.map_blocks import pickled, unpickled
 from jmars.tensor.ops.npy import Layout, create_npy, fill, from_blocks, load_at, loaded, read_header, write_file
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import ChunkSize, chunk_bytes, decide_splits, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.tensor_graph import new_group
 from jmars.units import format_bytes
 
 
@@ -97,6 +110,7 @@ def regular_size(splits: Splits) -> tuple[int, ...]:
 
 
 Array = np.ndarray[Any, Any]
+SHARED_STORES = {"LocalStore", "FsspecStore", "ObjectStore", "IcechunkStore"}  # that several processes can write
 
 
 @offers("to_blocks")
@@ -132,19 +146,26 @@ def to_blocks(x: Any, function: Callable[[tuple[slice, ...], Array], Any], name:
     get_engine().execute([block_writes(tensor, function, label)])
 
 
-def block_writes(tensor: Tensor, function: Callable[[tuple[slice, ...], Array], Any], label: str) -> TensorData:
-    """The node that calls `function(slices, block)` for every chunk of a tensor."""
+def block_writes(
+    tensor: Tensor, function: Callable[[tuple[slice, ...], Array], Any], label: str, returns: bool = False
+) -> TensorData:
+    """The node that calls `function(slices, block)` for every chunk of a tensor; `returns`: for bytes, in a row."""
+    op = ToBlocks(label, pickled(function), returns, inputs=(tensor.data,))
+    if returns:
+        origin = Origin.of(new_group())
+        chunks = origin.axis([None] * math.prod(map(len, tensor.chunks)))
+        return new_data(op, (origin.whole,), np.dtype(np.uint8), (chunks,))
     ones = tuple((1,) * len(axis) for axis in tensor.chunks)
-    op = ToBlocks(label, pickled(function), inputs=(tensor.data,))
     return new_data(op, tuple(map(sum, ones)), np.dtype(bool), ones)
 
 
 @dataclass(frozen=True, eq=False)
 class ToBlocks(Operand):
-    """Calls a function for every chunk; the output has an element True per chunk."""
+    """Calls a function for every chunk; the output has an element True per chunk, or the bytes that it returns."""
 
     function: str
-    blob: bytes
+    blob: bytes = field(repr=False)  # credentials may be in it
+    returns: bool = False
     name: ClassVar[str] = "to_blocks"
 
     def stamp(self) -> Hashable | None:
@@ -161,7 +182,7 @@ class ToBlocks(Operand):
         (source,) = inputs
         kinds, which = chunk_classes(source.splits)
         bounds = [list(zip(chunk_starts(axis), itertools.accumulate(axis))) for axis in source.splits]
-        done = ChunkType((1,) * len(source.splits), output.dtype)
+        done = ChunkType((-1,) if self.returns else (1,) * len(source.splits), output.dtype)
 
         def program(k: int) -> Program:
             chunk = ChunkType(kinds[k], source.dtype)
@@ -172,10 +193,13 @@ class ToBlocks(Operand):
         return add_by_class(builder, program, which.reshape(-1), source.ids.reshape(-1, 1), args).reshape(output.grid)
 
 
-def write_block(out: Array, inputs: Sequence[Array], params: tuple[str, bytes], arg: Any) -> None:
+def write_block(out: Array | None, inputs: Sequence[Array], params: tuple[str, bytes], arg: Any) -> Array | None:
     """Call the function with the block's position and the block."""
-    unpickled(params[1])(tuple(slice(low, high) for low, high in arg), inputs[0])
+    found = unpickled(params[1])(tuple(slice(low, high) for low, high in arg), inputs[0])
+    if out is None:
+        return np.frombuffer(found, np.uint8)
     out[...] = True
+    return None
 
 
 def hdf5_library() -> Any:
@@ -290,47 +314,129 @@ def zarr_library() -> Any:
     return zarr
 
 
-@functools.lru_cache(maxsize=32)
-def opened_array(store: str, path: str | None, mode: str, described: str) -> Any:
-    """Open an array of a store, once per process and description."""
-    return zarr_library().open_array(store, path=path or "", mode=mode)
+def is_shared(store: Any) -> bool:
+    """Whether other processes can open a Zarr store: all but those in the memory of this process."""
+    if hasattr(store, "fs"):  # of fsspec, below layers
+        below = store.fs
+        while (inner := getattr(below, "fs", None) or getattr(below, "sync_fs", None)) is not None:
+            below = inner
+        return "memory" not in np.ravel(below.protocol)
+    return "Memory" not in type(store).__name__ and "Memory" not in type(getattr(store, "store", None)).__name__
 
 
-def description(array: Any) -> str:
-    """Describe an array by metadata: shape, dtype, pieces, codecs."""
-    return repr(array.metadata.to_dict())
+def zarr_store(place: Any) -> Any:
+    """What zarr opens for a path, a URL, a store of zarr or obstore, or a session of Icechunk."""
+    if isinstance(place, str | os.PathLike):
+        text = os.fspath(place)
+        return text if "://" in text else os.path.abspath(text)
+    library = type(place).__module__.split(".")[0]
+    if library == "obstore":
+        return zarr_library().storage.ObjectStore(place)
+    return place.store if library == "icechunk" and hasattr(place, "store") else place
 
 
-def read_zarr(store: str, path: str | None, described: str, box: tuple[slice, ...]) -> Any:
+def zarr_folder(array: Any) -> str | None:
+    """The folder of a Zarr array, None in other stores; from here on also for workers, which start elsewhere."""
+    if not isinstance(root := getattr(array.store, "root", None), Path):
+        return None
+    array.store.root = root.absolute()
+    return os.path.join(str(array.store.root), str(array.path))
+
+
+def read_zarr(array: Any, box: tuple[slice, ...]) -> Any:
     """Read the elements of a box, on a worker."""
-    return opened_array(store, path, "r", described)[box]
+    return array[box]
 
 
-def write_zarr(store: str, path: str | None, described: str, box: tuple[slice, ...], block: Any) -> None:
-    """Write the elements of a box, on a worker."""
-    opened_array(store, path, "r+", described)[box] = block
+def opens_on_workers(target: Any) -> bool:
+    """Whether a target is a Zarr array that several processes can write: in Icechunk only by a fork of the session."""
+    store: Any = getattr(target, "store", None)
+    if type(target).__module__.split(".")[0] != "zarr" or type(store).__name__ not in SHARED_STORES:
+        return False
+    return is_shared(store) and not (type(store).__name__ == "IcechunkStore" and not _fork(target))
 
 
-def _zarr_place(url: Any) -> str:
-    if not isinstance(url, str | os.PathLike):
-        raise UnsupportedError("jmars opens Zarr stores by path or URL, so that workers can open them; give the path")
-    text = os.fspath(url)
-    return text if "://" in text else os.path.abspath(text)
+def _fork(target: Any) -> Any:
+    """The forked session of Icechunk that holds what is written to a Zarr array; None in other stores."""
+    session = getattr(target.store, "session", None)
+    return session if type(session).__name__ == "ForkSession" else None
+
+
+class ZarrWriter:
+    """Writes blocks into a Zarr array from a worker, moved by the first positions of a region."""
+
+    def __init__(self, target: Any, starts: Sequence[int]) -> None:
+        self.target, self.starts, self.folder = target, starts, zarr_folder(target)
+
+    def __call__(self, box: tuple[slice, ...], block: Any) -> bytes:
+        """Write a block; returns the change set of Icechunk."""
+        if self.folder is not None and not os.path.exists(self.folder):
+            raise StorageError(
+                f"{self.folder} is not on {socket.gethostname()}, where a worker writes; write to a folder or an "
+                "object store that all hosts share"
+            )
+        forked = _fork(self.target) is not None  # a fresh fork has only this block's changes
+        target = pickle.loads(pickle.dumps(self.target)) if forked else self.target
+        target[moved(box, self.starts)] = block
+        return pickle.dumps(_fork(target)) if forked else b""
+
+
+def moved(box: tuple[slice, ...], starts: Sequence[int]) -> tuple[slice, ...]:
+    """A box of a source in the target."""
+    return tuple(slice(one.start + low, one.stop + low) for one, low in zip(box, starts))
+
+
+def write_zarr(parts: Sequence[tuple[Tensor, Any, Sequence[int]]]) -> None:
+    """Compute tensors in one job and write them into Zarr arrays: sources, targets, and first positions there."""
+    nodes, engine = [_zarr_writes(*part) for part in parts], get_engine()
+    engine.execute(nodes)
+    for node, (_, target, _) in zip(nodes, parts):
+        if (fork := _fork(target)) is not None:
+            found = engine.fetch(node)
+            changes = io.BytesIO(found.tobytes())
+            while changes.tell() < found.size:
+                fork.merge(pickle.load(changes))
+
+
+def _zarr_writes(source: Tensor, target: Any, starts: Sequence[int]) -> TensorData:
+    """The node that writes a source; each piece of the target lies in a single chunk."""
+    pieces = getattr(target, "shards", None) or target.chunks
+    splits = tuple(whole_pieces(*axis) for axis in zip(source.chunks, pieces, starts))
+    aligned: Tensor = source if splits == source.chunks else rechunk(source, splits)
+    return block_writes(aligned, ZarrWriter(target, starts), "to_zarr", _fork(target) is not None)
+
+
+def whole_pieces(lengths: tuple[int, ...], piece: int, start: int) -> tuple[int, ...]:
+    """Chunks of an axis that no piece of the target has two of: edges within a piece move to its end.
+
+    Examples
+    --------
+    >>> whole_pieces((3, 3, 4), 2, 0)
+    (4, 2, 4)
+    >>> whole_pieces((3, 3, 4), 2, 1)
+    (3, 4, 3)
+    """
+    total = sum(lengths)
+    edges = [min(-(-(int(edge) + start) // piece) * piece - start, total) for edge in np.cumsum(lengths)]
+    return tuple(int(n) for n in np.diff(sorted({0, *edges, total})))
 
 
 @offers("from_zarr")
-def from_zarr(url: Any, component: str | None = None, chunk_size: ChunkSize = None, *,
-              chunks: ChunkSize = None) -> Tensor:  # fmt: skip
+def from_zarr(url: Any, component: str | None = None, chunk_size: ChunkSize = None, *, chunks: ChunkSize = None,
+              storage_options: Mapping[str, Any] | None = None) -> Tensor:  # fmt: skip
     """Read a Zarr array lazily: workers read the chunks that they need.
 
     Parameters
     ----------
     url
-        Path or URL of a store that all workers can open. It must not change while the tensor is used.
+        Path or URL of a store that all workers can open; a `zarr.Array` or `zarr.Group`; a store of zarr or obstore; a
+        session of Icechunk. It must not change while the tensor is used.
     component
         Path of the array within a group.
     chunk_size, chunks
         Chunk sizes; by default whole pieces of the array, up to the default chunk size.
+    storage_options
+        Options of fsspec for a URL, such as `{"anon": True}`; workers get them with the array.
 
     Raises
     ------
@@ -339,22 +445,31 @@ def from_zarr(url: Any, component: str | None = None, chunk_size: ChunkSize = No
     FileNotFoundError
         If the array does not exist.
     UnsupportedError
-        For objects and text.
+        For objects and text, and for stores in memory.
     """
-    store = _zarr_place(url)
-    array = zarr_library().open_array(store, path=component or "", mode="r")
+    zarr = zarr_library()
+    array = url[component] if component and isinstance(url, zarr.Group) else url
+    if not isinstance(array, zarr.Array):
+        options, store = dict(storage_options) if storage_options else None, zarr_store(array)
+        mode = "r" if getattr(store, "read_only", True) else "r+"  # a fork of Icechunk opened by "r" is none any more
+        array = zarr.open_array(store, path=component or "", mode=mode, storage_options=options)
+    if not is_shared(array.store):
+        raise UnsupportedError("the Zarr array lies in the memory of this process; mt.asarray(array[:]) sends it")
+    if _fork(array) is None and not getattr(getattr(array.store, "session", None), "read_only", True):
+        raise UnsupportedError("workers cannot open a session of Icechunk that writes; commit, give a readonly_session")
     kind, shape = check_dtype(array.dtype), tuple(int(n) for n in array.shape)
     own = getattr(array, "shards", None) or array.chunks
     splits = aligned_splits(shape, kind, own, chunk_size, chunks)
-    read = functools.partial(read_zarr, store, component, description(array))
-    files = [os.path.join(store, (component or "").strip("/"))] if os.path.isdir(store) else [store]
+    folder = zarr_folder(array)
     return from_blocks(
-        read, shape, kind, splits, name="from_zarr", takes="steps", pieces=array.chunks, pure=True, files=files
-    )
+        functools.partial(read_zarr, array), shape, kind, splits, name="from_zarr", takes="steps", pieces=array.chunks,
+        pure=folder is not None, files=[folder] if folder else [],
+    )  # fmt: skip
 
 
 @offers("to_zarr")
-def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool = False, **options: Any) -> None:
+def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool = False,
+            storage_options: Mapping[str, Any] | None = None, **options: Any) -> None:  # fmt: skip
     """Compute a tensor and write to a Zarr array; the workers write the chunks.
 
     Parameters
@@ -362,8 +477,9 @@ def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool =
     x
         A tensor or array. If its chunks are not whole pieces (or shards) of the Zarr array, it is rechunked, so that
         every piece has a single writer.
-    url, component
-        Store and path of the array; see `from_zarr`.
+    url, component, storage_options
+        Store and path of the array; see `from_zarr`. A `zarr.Array` of x's shape is written to. The changes of a
+        session of Icechunk are there after the call; commit them.
     overwrite
         Whether to replace an existing array.
     **options
@@ -376,22 +492,34 @@ def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool =
         If zarr is not installed.
     zarr.errors.ContainsArrayError, ValueError
         If the array exists and `overwrite` is false, and as zarr raises them.
+    UnsupportedError
+        For stores that only this process can write.
     """
-    zarr, store = zarr_library(), _zarr_place(url)
+    zarr, store = zarr_library(), zarr_store(url)
     tensor: Tensor = as_tensor(x)
-    own = regular_size(tensor.chunks) if tensor.ndim else ()
-    array = zarr.create_array(
-        store=store,
-        name=component,
-        shape=tensor.shape,
-        dtype=tensor.dtype,
-        overwrite=overwrite,
-        **{"chunks": own, **options},
-    )
-    pieces = getattr(array, "shards", None) or array.chunks  # the unit of a write
-    tensor = rechunk(tensor, own if pieces == own else aligned_splits(tensor.shape, tensor.dtype, pieces, None, None))
-    write: Callable[..., None] = functools.partial(write_zarr, store, component, description(array))
-    to_blocks(tensor, write, name="to_zarr")
+    session: Any = getattr(store, "session", None)
+    fork = session.fork() if type(session).__name__ == "Session" else None
+    if isinstance(url, zarr.Array):
+        array = url
+        if array.shape != tensor.shape:
+            raise ValueError(f"x has shape {tensor.shape}, the Zarr array {array.shape}; give an array of equal shape")
+    else:
+        own = {"chunks": regular_size(tensor.chunks) if tensor.ndim else ()}
+        given: dict[str, Any] = {"shape": tensor.shape, "dtype": tensor.dtype, "overwrite": overwrite}
+        if isinstance(url, zarr.Group):
+            array = url.create_array(component, **given, **own | options)
+        else:
+            given |= {"storage_options": dict(storage_options) if storage_options else None}
+            array = zarr.create_array(fork.store if fork else store, name=component, **given, **own | options)
+    if not opens_on_workers(array):
+        raise UnsupportedError(
+            f"only this process can write to a {type(array.store).__name__} that is in memory or is no folder, no "
+            "store of fsspec or obstore and no fork of an Icechunk session; give one of these"
+        )
+    if tensor.size:
+        write_zarr([(tensor, array, (0,) * tensor.ndim)])
+    if fork:
+        session.merge(fork)
 
 
 def pillow() -> Any:

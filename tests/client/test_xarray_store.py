@@ -13,6 +13,7 @@ import pytest
 import jmars
 import jmars.tensor as mt
 from jmars.errors import StorageError, UnsupportedError
+from jmars.tensor import files
 
 xr = pytest.importorskip("xarray", reason="xarray is not installed (extra jmars[xarray])")
 zarr = pytest.importorskip("zarr", reason="zarr is not installed (extra jmars[io])")
@@ -85,7 +86,7 @@ def test_a_path_is_that_of_the_kernel_directory(lazy, tmp_path, monkeypatch):
 def test_each_piece_has_a_single_writer(cluster, start):
     x = np.arange(20.0)
     for lengths in [(3, 3, 14), (1,) * 20, (20,), (7, 13)]:
-        splits = xarray_store._whole_pieces(lengths, 4, start)
+        splits = files.whole_pieces(lengths, 4, start)
         assert sum(splits) == 20 and 0 not in splits
         assert all((edge + start) % 4 == 0 for edge in np.cumsum(splits)[:-1])
         target = zarr.create_array({}, shape=(30,), chunks=(4,), dtype=float, fill_value=-1)
@@ -140,8 +141,8 @@ def test_stores_that_workers_open(tmp_path, kind):
         wrapper = pytest.importorskip("fsspec.implementations.asyn_wrapper").AsyncFileSystemWrapper
         store = zarr.storage.FsspecStore(wrapper(fsspec.filesystem("memory"), asynchronous=True), path="/z")
     array = zarr.create_array(store, shape=(4,), chunks=(2,), dtype=float)
-    assert xarray_store.opens_on_workers(array) == (kind == "folder")
-    assert not xarray_store.opens_on_workers(np.empty(4))
+    assert files.opens_on_workers(array) == (kind == "folder")
+    assert not files.opens_on_workers(np.empty(4))
 
 
 def test_other_targets_are_written_in_windows_and_means_computed_once(cluster, tmp_path, monkeypatch):

@@ -18,7 +18,7 @@ TABLE = """
             tensor/ops/*random*
    920  parts: only what results need is read
             tensor/parts.py optimize/parts.py optimize/sources.py
-  1550  files
+  1700  files
             tensor/files.py tensor/ops/npy.py tensor/atomic_file.py
  17070  NumPy functions
             tensor/ops/*
@@ -93,7 +93,7 @@ TABLE = """
             reports/*
   3850  local deploy and actors
             deploy/* actors/*
-   700  xarray
+   520  xarray
             client/xarray*.py
   4650  client core
             client/*

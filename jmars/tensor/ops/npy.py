@@ -20,7 +20,7 @@ import mmap
 import os
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from operator import mul
 from pathlib import Path
@@ -577,7 +577,7 @@ class FromBlocks(Operand):
     """Calls a function per chunk."""
 
     function: str
-    blob: bytes
+    blob: bytes = field(repr=False)  # credentials may be in it
     takes: str = "chunks"  # slices that the function can be called with
     pieces: tuple[int, ...] = ()  # lengths of pieces that the function reads whole; () where not known
     of: SourcePart | None = None  # the part that is read; None: the whole

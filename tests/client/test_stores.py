@@ -1,0 +1,190 @@
+"""Zarr arrays in stores: URLs with options, open arrays and groups, obstore, Icechunk."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jmars
+import jmars.tensor as mt
+from jmars.errors import UnsupportedError
+from jmars.reports.saved_run import SavedRun
+from tests import s3
+
+zarr = pytest.importorskip("zarr", reason="zarr is not installed (extra jmars[io])")
+pytestmark = pytest.mark.usefixtures("only_jobs")
+VALUES = np.arange(400.0).reshape(20, 20)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[jmars.Cluster]:
+    with jmars.Cluster(n_workers=2) as here:
+        yield here
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[s3.Proxy]:
+    pytest.importorskip("moto.server", reason="moto is not installed (dependency group test)")
+    with s3.service() as here:
+        yield here
+
+
+@pytest.fixture(autouse=True)
+def _ends_what_zarr_started(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    if "s3fs" in sys.modules:
+        system = sys.modules["s3fs"].S3FileSystem
+        for one in system._cache.values():
+            zarr.core.sync.sync(one._s3.close())
+        system.clear_instance_cache()
+    zarr.core.sync.cleanup_resources()
+    if {"obstore", "icechunk"} & sys.modules.keys():  # their threads and connections end with the process
+        request.config.pluginmanager.get_plugin("jmars-leak-check").accept()
+
+
+def _there_and_back(place: Any, component: str | None = None, **options: Any) -> None:
+    mt.to_zarr(mt.asarray(VALUES, chunk_size=7) * 2, place, component, **options)
+    np.testing.assert_array_equal(mt.from_zarr(place, component, **options), VALUES * 2)
+
+
+def test_a_url_with_storage_options(cluster, server):
+    pytest.importorskip("s3fs")
+    _there_and_back("s3://data/options", storage_options=server.options)
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_a_store_of_obstore(cluster, server, wrapped):
+    pytest.importorskip("obstore")
+    store = server.obstore(f"obstore-{wrapped}")
+    _there_and_back(zarr.storage.ObjectStore(store) if wrapped else store, "group/a")
+
+
+def test_open_arrays_groups_and_stores(cluster, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    group = zarr.open_group("g", mode="w")  # workers have another working directory
+    _there_and_back(group, "a/b")
+    _there_and_back(zarr.storage.LocalStore("s"), "a")
+    array = group.create_array("wide", shape=(20, 20), chunks=(4, 20), shards=(8, 20), dtype="f4")
+    mt.to_zarr(mt.asarray(VALUES, chunk_size=3), array)
+    np.testing.assert_array_equal(mt.from_zarr(array)[3:5], VALUES[3:5])
+    with pytest.raises(ValueError, match="equal shape"):
+        mt.to_zarr(mt.ones((21, 20)), array)
+
+
+def test_stores_of_this_process_are_refused(cluster, tmp_path):
+    array = zarr.create_array({}, shape=(4,), chunks=(2,), dtype=float)
+    with pytest.raises(UnsupportedError, match=r"mt.asarray\(array\[:\]\)"):
+        mt.from_zarr(array)
+    for store in (array, zarr.storage.ZipStore(tmp_path / "z.zip", mode="w")):
+        with pytest.raises(UnsupportedError, match="only this process"):
+            mt.to_zarr(mt.ones(4, chunk_size=2), store)
+
+
+@pytest.fixture
+def repository(tmp_path):
+    icechunk = pytest.importorskip("icechunk")
+    return icechunk.Repository.create(icechunk.local_filesystem_storage(str(tmp_path / "ice")))
+
+
+def test_a_session_of_icechunk_gets_all_changes_in_one_commit(cluster, repository):
+    before = repository.readonly_session("main")
+    session = repository.writable_session("main")
+    mt.to_zarr(mt.asarray(VALUES, chunk_size=7), session, "a")
+    with pytest.raises(FileNotFoundError):
+        zarr.open_group(before.store, mode="r")
+    session.commit("a")
+    np.testing.assert_array_equal(mt.from_zarr(repository.readonly_session("main"), "a"), VALUES)
+    assert len(list(repository.ancestry(branch="main"))) == 2
+
+
+def test_a_fork_of_icechunk_takes_several_arrays(cluster, repository):
+    session = repository.writable_session("main")
+    fork = session.fork()
+    for name in "ab":
+        mt.to_zarr(mt.asarray(VALUES, chunk_size=7), fork, name)
+        np.testing.assert_array_equal(mt.from_zarr(fork, name), VALUES)
+    session.merge(fork)
+    session.commit("ab")
+    assert sorted(zarr.open_group(repository.readonly_session("main").store, mode="r")) == ["a", "b"]
+
+
+def test_a_writable_session_of_icechunk_is_not_read(cluster, repository):
+    session = repository.writable_session("main")
+    zarr.create_array(session.store, name="a", shape=(4,), dtype=float)
+    with pytest.raises(UnsupportedError, match="readonly_session"):
+        mt.from_zarr(session, "a")
+    with pytest.raises(ValueError, match="uncommitted changes"):
+        mt.to_zarr(mt.ones(4), session, "b")
+
+
+def test_xarray_writes_into_a_fork_of_icechunk_from_the_workers(cluster, repository):
+    xr = pytest.importorskip("xarray")
+    session = repository.writable_session("main")
+    fork, jobs = session.fork(), len(cluster.jobs())
+    data = xr.Dataset({name: (("y", "x"), VALUES + i) for i, name in enumerate("ab")})
+    data.chunk({"y": 7}, chunked_array_type="jmars").to_zarr(fork.store, consolidated=False)
+    assert len(cluster.jobs()) == jobs + 1
+    session.merge(fork)
+    session.commit("data")
+    store = repository.readonly_session("main").store
+    found = xr.open_zarr(store, consolidated=False, chunks={"y": 7}, chunked_array_type="jmars")
+    assert found.compute().identical(data)
+
+
+@pytest.mark.parametrize("kind", ["s3fs", "obstore"])
+def test_xarray_in_an_object_store(cluster, server, kind):
+    xr, _ = pytest.importorskip("xarray"), pytest.importorskip(kind)
+    if kind == "obstore":
+        place, options = zarr.storage.ObjectStore(server.obstore("xarray")), {}
+    else:
+        place, options = "s3://data/xarray-s3fs", {"storage_options": server.options}
+    data, jobs = xr.Dataset({"a": (("y", "x"), VALUES)}), len(cluster.jobs())
+    data.chunk({"y": 7}, chunked_array_type="jmars").to_zarr(place, consolidated=False, **options)
+    assert len(cluster.jobs()) == jobs + 1
+    found = xr.open_zarr(place, consolidated=False, chunks={"y": 7}, chunked_array_type="jmars", **options)
+    assert found.compute().identical(data)
+
+
+def _spellings(secret: str) -> list[bytes]:
+    """The secret as it is, and in base64 at each of three alignments."""
+    lead = [base64.b64encode(b"\0" * k + secret.encode()) for k in range(1)]
+    return [secret.encode(), *(text[4 * (k > 0) : -4] for k, text in enumerate(lead))]
+
+
+def test_credentials_reach_no_log_graph_event_report_or_saved_run(cluster, server, tmp_path, caplog, capfd):
+    pytest.importorskip("s3fs"), pytest.importorskip("bokeh")
+    caplog.set_level(logging.DEBUG, "jmars")
+    x = mt.from_zarr(_written(server), storage_options=server.options)
+    shown = [repr(x.data), repr(x.data.op), repr(x)]
+    job = cluster.submit(x + 1)
+    job.result()
+    job.save(tmp_path / "run"), job.report(tmp_path / "page.html"), job.trace(tmp_path / "trace")
+    saved = SavedRun(tmp_path / "run")
+    shown += [job.why(), repr(job.events()), repr(cluster.events()), repr(saved.events), saved.summary()]
+    plan = (x * 2).plan()
+    shown += [str(plan), repr(plan), plan._repr_html_(), plan.what_if(chunks={"from_zarr": 5}).change]
+    shown += [job.visualize().dot, repr([job.operand(k) for k in range(1)])]
+    with pytest.raises(TypeError) as failed:
+        fails = x.map_blocks(lambda block: block / object(), dtype=float)
+        mt.to_zarr(fails, "s3://data/f", storage_options=server.options)
+    shown += ["".join(traceback.format_exception(failed.value)), caplog.text, *capfd.readouterr()]
+    files = [path for folder in (tmp_path, os.environ["JMARS_RUNTIME_DIR"]) for path in Path(folder).rglob("*")]
+    found = [*(str(text).encode() for text in shown), *(path.read_bytes() for path in files if path.is_file())]
+    assert len(found) > 15
+    for text in found:
+        assert not [one for one in _spellings(s3.SECRET) if one in text], text[:2000]
+
+
+def _written(server: s3.Proxy) -> str:
+    options = {"storage_options": server.options, "mode": "w", "shape": VALUES.shape, "chunks": (10, 10)}
+    zarr.create(store="s3://data/keys/a", dtype=float, **options)[:] = VALUES
+    return "s3://data/keys/a"
