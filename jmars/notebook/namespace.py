@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import itertools
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -281,14 +282,17 @@ set_plain_hook(results_at_once)
 
 @contextmanager
 def lazy_results(are_kept: bool) -> Iterator[None]:
-    """Within the block, results without axes are tensors; with `are_kept` the tensors made here are of a cell."""
-    before, was_in_cell = set_plain_hook(None), Buffer.in_cell
-    Buffer.in_cell = are_kept
+    """Within the block, results without axes are tensors; with `are_kept` the tensors made here are of a cell.
+
+    In threads that ran before, results are as in plain cells.
+    """
+    before = Buffer.others, Buffer.in_cell
+    running = {one.ident for one in threading.enumerate()} if before[0] is None else before[0]
+    Buffer.others, Buffer.in_cell = frozenset(running - {threading.get_ident()}), are_kept
     try:
         yield
     finally:
-        set_plain_hook(before)
-        Buffer.in_cell = was_in_cell
+        Buffer.others, Buffer.in_cell = before
 
 
 @functools.lru_cache(maxsize=10_000)  # a long notebook has hundreds of `_i17`

@@ -108,6 +108,12 @@ class _SmallValues(threading.local):
 SmallValues = _SmallValues()
 
 
+def is_plain() -> bool:
+    """Whether no `%%jmars` cell runs in this thread: neither the thread of a cell, nor a thread that a cell started."""
+    others = Buffer.others
+    return others is None or threading.get_ident() in others
+
+
 class ViewStep(Struct, frozen=True):
     """A step from a place to a view of that place.
 
@@ -177,6 +183,7 @@ class Buffer:
 
     journal: ClassVar[list[tuple[Buffer, TensorData]] | None] = None
     in_cell: ClassVar[bool] = False  # while a `%%jmars` cell runs that waits for its values
+    others: ClassVar[frozenset[int | None] | None] = None  # while a cell runs, the threads that ran before the cell
 
     def __init__(self, node: TensorData, strides: tuple[int, ...] | None = None, is_array: bool = False) -> None:
         self._node: TensorData | None = node
@@ -188,7 +195,7 @@ class Buffer:
         self.loops: tuple[ElementLoop, ...] = ()
         self.outside: Array | None = None
         self.known_writes: KnownWrites | None = None
-        self.is_held, self.of_cell = False, Buffer.in_cell
+        self.is_held, self.of_cell = False, Buffer.in_cell and not is_plain()
         self._splits: Splits | None = None  # of the node of held memory
         self.writer: Callable[[], None] | None = None
         self.reader: Callable[[], None] | None = None
@@ -205,7 +212,8 @@ class Buffer:
         made.version, made.touched, made.writeable, made.is_owned = 0, 0, True, True
         made.loops, made.writer, made.reader, made._handles, made._first = (), None, None, None, None
         made.outside = None
-        made.known_writes, made.is_held, made.of_cell, made._splits = None, False, Buffer.in_cell, None
+        made.known_writes, made.is_held, made._splits = None, False, None
+        made.of_cell = Buffer.in_cell and not is_plain()
         if memory.nbytes >= COUNTED:
             SmallValues.keep(made, memory.nbytes)
         return made

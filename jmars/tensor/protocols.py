@@ -35,7 +35,7 @@ import numpy as np
 from jmars.errors import ObjectArrayError, UnsupportedError
 from jmars.kernels.elementwise import facts
 from jmars.kernels.expression import UfuncReference
-from jmars.tensor.buffers import SmallValues
+from jmars.tensor.buffers import SmallValues, is_plain
 from jmars.tensor.engine import can_compute
 from jmars.tensor.from_array import DuckArrayError, dispatch
 from jmars.tensor.operand import Origin
@@ -162,16 +162,15 @@ PlainHook = Callable[..., Any]
 _plain_hook: PlainHook | None = None
 
 
-def set_plain_hook(hook: PlainHook | None) -> PlainHook | None:
-    """Call `hook(function, *args)` for `function(*args)` outside of cells; return the hook before."""
+def set_plain_hook(hook: PlainHook | None) -> None:
+    """Call `hook(function, *args)` for `function(*args)` outside of cells."""
     global _plain_hook
-    before, _plain_hook = _plain_hook, hook
-    return before
+    _plain_hook = hook
 
 
 def outermost(function: Callable[..., Any], *args: Any) -> Any:
     """Call a function that calls functions of the table, through the hook of plain cells."""
-    return function(*args) if _plain_hook is None else _plain_hook(function, *args)
+    return _plain_hook(function, *args) if _plain_hook is not None and is_plain() else function(*args)
 
 
 SmallHook = Callable[[str, Callable[..., Any], Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
@@ -249,12 +248,14 @@ def _hooked(name: str, function: Callable[..., Any], theirs: Any, numpys: Any = 
 
     @functools.wraps(function)
     def offered(*args: Any, **kwargs: Any) -> Any:
-        if not (limit := SmallValues.limit) and (_result_hook is None or SmallValues.working):
-            return work(args, kwargs) if _plain_hook is None else _plain_hook(work, args, kwargs)
-        if limit and small is not None and _small_hook is not None:
+        if SmallValues.limit and small is not None and _small_hook is not None:
             found = _small_hook(name, small, function, args, kwargs)
             if found is not NotImplemented:
                 return found
+        if is_plain():
+            return work(args, kwargs) if _plain_hook is None else _plain_hook(work, args, kwargs)
+        if not SmallValues.limit and (_result_hook is None or SmallValues.working):
+            return work(args, kwargs)
         if _mask_hook is not None and (found := _mask_hook(name, args, kwargs)) is not NotImplemented:
             return found
         SmallValues.count(working)

@@ -155,3 +155,39 @@ def test_numpys_shuffle_of_records_and_masked_rows_is_refused(made, text):
     np.testing.assert_array_equal(made["parts"].fetch().filled(0)[2:], np.arange(4.0, 20).reshape(8, 2))
     made("records[0], parts[0] = records[1], parts[3]")  # by statements, as in NumPy
     assert (made["records"]["a"].fetch()[0], made["parts"].fetch()[0, 0]) == (1, 6)
+
+
+THREAD = """import queue, threading
+def answer():
+    for text in iter(texts.get, "end"):
+        try:
+            found.append(type(eval(text)).__name__)
+        except Exception as error:
+            found.append(repr(error))
+        texts.task_done()
+texts, found = queue.Queue(), []
+thread = threading.Thread(target=answer, daemon=True)
+thread.start()
+"""
+
+
+def test_another_thread_of_the_kernel_gets_scalars_while_a_cell_runs(made):
+    made(THREAD)
+    made("import jmars.tensor as mt\nprogram = mt.ones(2_000_000)")
+    made("%%jmars\nbig = np.ones((900, 1000)) + 1")
+    texts = ["y.mean()", "big.mean()", "big[3, 4]", "np.sum(big)", "(big.T + 1)[2].max()", "np.linalg.norm(big)"]
+    of_program = ["program.sum()", "mt.ones(2_000_000).sum()"]
+    made(f"""%%jmars
+for text in {texts + of_program}:
+    texts.put(text)
+texts.join()
+def look():
+    kinds.append(type(np.ones(900_000).sum()).__name__)
+kinds = []
+look()
+own = threading.Thread(target=look)
+own.start()
+own.join()
+texts.put("end")""")
+    assert made["found"] == ["float64"] * len(texts) + ["Tensor"] * len(of_program)
+    assert made["kinds"] == ["Tensor", "Tensor"]  # in threads of the cell they stay lazy
