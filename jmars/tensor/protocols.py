@@ -26,7 +26,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pickle import whichmodule  # type: ignore[attr-defined]
-from types import BuiltinFunctionType, FrameType
+from types import BuiltinFunctionType, CodeType, FrameType
 from typing import Any, ClassVar, TypeVar
 
 import cloudpickle
@@ -166,6 +166,11 @@ def set_plain_hook(hook: PlainHook | None) -> None:
     """Call `hook(function, *args)` for `function(*args)` outside of cells."""
     global _plain_hook
     _plain_hook = hook
+
+
+def is_plain_hook(code: CodeType) -> bool:
+    """Whether code is that of the hook of plain cells, which stands between the user's line and the function."""
+    return code is getattr(_plain_hook, "__code__", None)
 
 
 def outermost(function: Callable[..., Any], *args: Any) -> Any:

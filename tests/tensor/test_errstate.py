@@ -7,6 +7,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.kernels.native_pipeline import saved
+from jmars.tensor import protocols
 from tests.tensor.engine import OneByOne
 
 A = np.array([1.0, 0.0, -1.0, 1e300])
@@ -53,3 +54,15 @@ def test_what_raises_is_another_operand_and_no_machine_code() -> None:
     plain = x * x
     assert checked.data.op.token() != plain.data.op.token()
     assert saved(checked.data.op.expression) == 0 < saved(plain.data.op.expression)
+
+
+def test_a_hook_of_plain_cells_is_no_caller(monkeypatch):
+    names = {"__name__": "jmars.of_a_floor_above"}
+    exec("def hook(function, *args):\n    return function(*args)", names)
+    monkeypatch.setattr(protocols, "_plain_hook", names["hook"])
+    told = [any(node.warns for node in made.data.op.expression.nodes) for made in (np.sqrt(mt.ones(3)), mt.ones(3) / 2)]
+    assert told == [True, True]
+    monkeypatch.setattr(protocols, "_plain_hook", None)
+    names["made"] = mt
+    exec("inner = made.sqrt(made.ones(3))", names)  # a module of jmars that calls a function warns nobody
+    assert not any(node.warns for node in names["inner"].data.op.expression.nodes)

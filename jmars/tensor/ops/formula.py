@@ -51,7 +51,7 @@ from jmars.tensor.operand import (
 from jmars.tensor.ops.arguments import share, step
 from jmars.tensor.ops.chunks import broadcast_lengths, chunk_classes, chunk_type, length_kind, rechunked, run_expression
 from jmars.tensor.parts import Part, PartOf, splits_of
-from jmars.tensor.protocols import call, offers
+from jmars.tensor.protocols import call, is_plain_hook, offers
 from jmars.tensor.splits import agreed_splits, fitted_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -402,7 +402,6 @@ _BETWEEN = {
     "jmars.tensor.protocols",
     "jmars.tensor.ops.ufunc_methods",
     "jmars.tensor.ops.ufuncs",
-    "jmars.notebook.namespace",  # its hook of plain cells
 }
 _MATCHING = (RuntimeWarning, Warning)  # categories of filters that concern a RuntimeWarning
 _known: tuple[list[Any], dict[tuple[str, int], int]] = ([], {})  # filters, and what they ignore by name and bits
@@ -437,7 +436,7 @@ def _is_users(frame: FrameType | None) -> bool:
     """Whether a line outside of jmars and NumPy called the function."""
     while frame is not None:
         name = frame.f_globals.get("__name__") or ""
-        if name not in _BETWEEN:
+        if name not in _BETWEEN and not is_plain_hook(frame.f_code):
             return not name.startswith(("jmars.", "numpy."))
         frame = frame.f_back
     return False
