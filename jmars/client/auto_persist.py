@@ -22,6 +22,7 @@ from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 from jmars.model.collector import free_in_child
+from jmars.model.limits import KEPT_SHARE
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import TensorData
 from jmars.tensor.ops.chunks import Rechunk
@@ -36,7 +37,6 @@ from jmars.tensor.parts import whole as all_of
 from jmars.tensor.tensor_graph import Dynamic, LinkedGraph, Stored
 
 SMALL = 2**16  # bytes of a value that costs little to keep
-KEPT_SHARE = 4  # of the memory for chunks: the part that may be taken by all that nobody asked to keep
 CHUNK_SHARE = 8  # of the memory for chunks: the part that a chunk of it may take, so that its operand still fits
 
 # operands that take about as long as reading their inputs

@@ -134,8 +134,8 @@ class Cluster(HostClusters, Shown):
         self._facts: dict[str, Any] = {}
         self._jobs = JobRegistry(self._facts.update)
         self.float_warnings = FloatWarnings()
-        self._held = Retained(self._unreferenced)
-        self.kept = KeptValues(self._held, lambda: self.capacity, self._drop)
+        self._held = Retained(self._drop)
+        self.kept = KeptValues(self._held, partial(self.ask, "session"))
         self._lock = threading.RLock()  # one submission at a time
         self._closed = False
         self._host = host
@@ -302,7 +302,7 @@ class Cluster(HostClusters, Shown):
         self.local.release()
         with self._lock:
             move_here(self, data)
-            self.kept.submitted(data)
+            values = self.kept.submitted(data)
             self.uploads.send(data)
             linked = LinkedGraph.of(data, self._held)
             keys = [node.key for node in linked.nodes]
@@ -311,7 +311,7 @@ class Cluster(HostClusters, Shown):
             try:
                 self.uploads.upload(linked, keys, uploaded, results)
                 start = partial(
-                    self._sent_graphs.start, linked, keys, name, ticket, descriptors_of(data, single, packed)
+                    self._sent_graphs.start, linked, keys, name, ticket, descriptors_of(data, single, packed), values
                 )
                 is_large = again is None and len(linked.nodes) > SENT_AT_ONCE
                 job = "" if is_large else start()
@@ -387,9 +387,10 @@ class Cluster(HostClusters, Shown):
         return list(found), last
 
     def forget(self) -> None:
-        """Drop values that are kept for later runs (docs/how-to/reuse.md); tensors under names keep their values."""
-        self._check_open()
-        self.kept.forget()
+        """Drop values that are kept for later runs (docs/how-to/reuse.md), those of other kernels of the cluster, too;
+        tensors under names keep their values.
+        """
+        self.ask("session", "forget_values")
 
     def serve(self, port: int = 0) -> WebGateway:
         """Serve the cluster over HTTP on 127.0.0.1 until either is closed; see docs/reference/rest.md."""
@@ -468,30 +469,26 @@ class Cluster(HostClusters, Shown):
         """Retain values that the cluster has, each until no Python object refers to the node any more."""
         self._held.add(data)
 
-    def computed(self, data: Sequence[TensorData], seconds: float, warned: bool) -> None:
-        """Retain values that a job computed in some seconds, and let later cells find them unless it warned."""
+    def computed(self, data: Sequence[TensorData], warned: bool) -> None:
+        """Retain values that a job computed, with value keys unless it warned."""
         self._held.add(data)
-        self.kept.computed(data, seconds, warned)
+        self.kept.computed(data, warned)
 
     def release(self, key: str) -> None:
         """Release the value of a key; no effect where the key is not retained."""
         if key in self._held:
             self._held.pop(key, None)
-            self.kept.remove(key)
             self._drop(key)
 
     def lose(self, key: str) -> None:
         """Release a value with lost chunks, retained or not."""
-        self._held.pop(key, None)
         self.kept.lost(key)
-        self._drop(key)
-
-    def _unreferenced(self, key: str) -> None:
-        """The last node with a key is gone."""
+        self._held.pop(key, None)
         self.local.forget(key)
-        self.kept.unreferenced(key)
+        self.tell("session", "lost", [key])
 
     def _drop(self, key: str) -> None:
+        """Release a value, of which the last node is gone."""
         self.local.forget(key)
         self._connection.tell_together("session", "drop", key)
 

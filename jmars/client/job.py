@@ -372,7 +372,7 @@ class Job(Shown):
         """The cluster has all values: retain them, with the lengths that the run told by key."""
         for one in self._data:
             one.resolve_lengths(settled.get(one.key))
-        self.cluster.computed(self._data, time.monotonic() - self._begun, warned)
+        self.cluster.computed(self._data, warned)
         try:
             detach(self._data)
         except Exception:  # who waits must hear of the end

@@ -1,34 +1,33 @@
-"""KeptValues: values of earlier runs, which a cell finds again by value keys and does not compute.
+"""KeptValues: finds values of earlier runs by value keys, so that a repeated cell computes only what has changed.
 
-KeptValues finds equal values by value keys, so that a cell that runs again computes only what has changed. A value key
-hashes all that the values of a node depend on: the operand with its parameters, the dtype, the chunks, the settings,
-and the value keys of the inputs. Leaves add the content of a NumPy array, the state of a random stream, or the stamps
-of files. A node has no value key if the next run may give other values (`Operand.stamp`): functions of users, and files
-without a stamp.
+A value key hashes all that the values of a node depend on: the operand with its parameters, the dtype, the chunks, the
+settings, and the value keys of the inputs. Leaves add the content of a NumPy array, the state of a random stream, or
+the stamps of files. A node has no value key if the next run may give other values (`Operand.stamp`): functions of
+users, and files without a stamp.
 
-A node whose value key belongs to a value of the cluster takes over key and hold of that value: the cluster keeps the
-value as long as one of the nodes lives, and the node needs no job. Lost chunks are computed again from the node's own
-lineage. A value whose last node is gone becomes a ghost in place of being dropped, if a later run may ask for it.
-Ghosts take at most a quarter of the memory for chunks, and less where a job needs the memory; the cheapest per byte go
-first. The chunks of ghosts are read last, so the host spills them before all others.
+The cluster has the table of value keys and tensors (`ReusableValues` in deploy/clients.py), so that all kernels of a
+cluster find the values of all. A job tells the value keys of its results when it is submitted. A node whose value key
+belongs to a value of the cluster takes over the value's tensor: the cluster keeps the value as long as one of the nodes
+lives, and the node needs no job. Lost chunks are computed again from the node's own lineage. The cluster keeps a value
+whose last node is gone as a ghost, if a later run may ask for it and as long as there is room. The chunks of ghosts are
+read last, so the host spills them before all others.
 Source: docs/decisions/0072-values-of-earlier-runs.md.
 """
 
 from __future__ import annotations
 
 import marshal
-import math
+import os
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import xxhash
 
-from jmars.client.auto_persist import KEPT_SHARE
 from jmars.config import config
 from jmars.tensor.from_array import FromArray, map_of
-from jmars.tensor.operand import Hold, Operand, Splits, TensorData
+from jmars.tensor.operand import Hold, Operand, TensorData
 from jmars.tensor.ops.npy import mapped_layout, stamp_of
 from jmars.tensor.structure import described, detach
 from jmars.tensor.tensor_graph import Stored
@@ -41,30 +40,19 @@ LEAST_SAVED = 0.1  # seconds saved: a cell that saved less does not mention reus
 ONCE = b"~"  # at the end of a key that no later run finds: made of a value that has no key
 
 
-class _Kept(NamedTuple):
-    """A value on the cluster."""
-
-    value: bytes  # its value key
-    chunks: Splits  # with the lengths that the run told
-    nbytes: int
-    run: int  # number of the job that computed the value
-    seconds: float  # of that job
-    cost: float  # seconds for each byte
-
-
 @dataclass
 class Reused:
     """Values that were found in place of being computed.
 
     Examples
     --------
-    >>> found = Reused(2, {0: 3.0, 5: 1.25})
+    >>> found = Reused(2, {"job-1": 3.0, "job-5": 1.25})
     >>> found.text(spent=0.25)
     '2 values reused, 4.0 s saved'
     """
 
     values: int = 0
-    seconds: dict[int, float] = field(default_factory=dict)  # of the jobs that computed the values, by number
+    seconds: dict[str, float] = field(default_factory=dict)  # of the jobs that computed the values
 
     def text(self, spent: float) -> str:
         """The line under a cell with jobs of `spent` seconds; "" if less than `LEAST_SAVED` was saved."""
@@ -75,26 +63,22 @@ class Reused:
 
 
 class KeptValues:
-    """Values on a cluster by value key.
+    """Value keys of a client's nodes, and values that they take over.
 
     Parameters
     ----------
     retained
         The values that have nodes.
-    capacity
-        Gives the bytes of memory for chunks.
-    drop
-        Called with the key of a ghost that goes, in any thread.
+    ask
+        Calls methods of the cluster's actor "session".
     """
 
-    def __init__(self, retained: Retained, capacity: Callable[[], int], drop: Callable[[str], None]) -> None:
-        self._retained, self._capacity, self._drop = retained, capacity, drop
-        self._kept: dict[str, _Kept] = {}  # by key of the node
-        self._keys: dict[bytes, str] = {}  # by value key
-        self._ghosts: dict[str, None] = {}  # keys without a node
+    def __init__(self, retained: Retained, ask: Callable[..., Any]) -> None:
+        self._retained, self._ask = retained, ask
         self._newest: dict[str, bytes | None] = {}  # value keys of what was looked for, until the job is submitted
         self._asked: weakref.WeakKeyDictionary[TensorData, bytes] = weakref.WeakKeyDictionary()  # nodes of running jobs
-        self._runs = self._losses = 0
+        self._name = os.urandom(8).hex()  # of this client
+        self._losses = 0
         self.reused = Reused()
 
     def find(self, data: Sequence[TensorData]) -> None:
@@ -103,105 +87,89 @@ class KeptValues:
         if config.reuse == "off":
             return
         self._newest = found = value_keys(data, self._value_of)
+        there = self._there(found) if config.reuse == "on" else set()
+        while there and (wanted := self._wanted(data, found, there)):
+            for (value, nodes), taken in zip(wanted.items(), self._ask("take_values", list(wanted)), strict=True):
+                if taken is None or not self._take_over(nodes, value, *taken):
+                    there.discard(value)
+
+    def there(self, data: Sequence[TensorData]) -> set[str]:
+        """Keys of nodes, or of nodes that they are made of, that would take over values; none does."""
+        found = value_keys(data, self._value_of) if config.reuse == "on" else {}
+        wanted = self._wanted(data, found, self._there(found))
+        return {node.key for nodes in wanted.values() for node in nodes}
+
+    def _there(self, found: dict[str, bytes | None]) -> set[bytes]:
+        """The value keys, of these nodes without a value, that the cluster has."""
+        values = {value for key, value in found.items() if value is not None and key not in self._retained}
+        return set(self._ask("find_values", list(values))) if values else set()
+
+    def _wanted(
+        self, data: Sequence[TensorData], found: dict[str, bytes | None], there: Collection[bytes]
+    ) -> dict[bytes, list[TensorData]]:
+        """Nodes to take over values, by value key, from the results down."""
+        wanted: dict[bytes, list[TensorData]] = {}
         stack, seen = list(data), set()
-        while stack and found and self._keys and config.reuse == "on":
+        while stack:
             node = stack.pop()
             if node.key in seen or node.key in self._retained or node.key not in found:
                 continue  # without a key: below a value that a found node was the last to hold
             seen.add(node.key)
-            if not self._take_over(node, found[node.key]):
+            value, is_free = found[node.key], node.hold is None and not node.is_lineage_copy  # no job knows its key
+            if value is not None and value in there and is_free:
+                wanted.setdefault(value, []).append(node)
+            else:
                 stack += node.op.inputs
+        return wanted
 
     def _value_of(self, key: str) -> bytes | None:
-        """The value key of a value that the cluster keeps for a node."""
-        if key not in self._retained:
-            return None
-        kept = self._kept.get(key)
-        return unique(f"{key} {self._losses}") if kept is None else kept.value  # a loss may bring another value
-
-    def _take_over(self, node: TensorData, value: bytes | None) -> bool:
-        """Give a node an equal value of the cluster; False where there is none, or jobs know the node already."""
-        key = None if value is None else self._keys.get(value)
-        kept = None if key is None else self._kept.get(key)
-        if key is None or kept is None or node.hold is not None or node.is_lineage_copy:
-            return False
+        """The value key of a value that the cluster keeps for a node; without one a key of this value alone."""
         hold = self._retained.hold_of(key)
         if hold is None:
-            if self._ghosts.pop(key, self) is self:
-                return False  # it goes at this moment
+            return None
+        alone = f"{self._name} {key} {self._losses}"  # a loss may bring another value
+        return hold.value or xxhash.xxh3_128_digest(alone.encode()) + ONCE
+
+    def _take_over(
+        self, nodes: Sequence[TensorData], value: bytes, key: str, held: bool, chunks: Any, job: str, seconds: float
+    ) -> bool:
+        """Give nodes the value of a tensor; False if this client is about to release the tensor, as it `held` it."""
+        hold = self._retained.hold_of(key)
+        if hold is None:
+            if held:
+                return False
             hold = self._retained.put(key)
-        node.hold, node.key = hold, key
-        node.resolve_lengths(kept.chunks)
-        detach([node])
-        self.reused.values += 1
-        self.reused.seconds[kept.run] = kept.seconds
+            hold.value = value
+        for node in nodes:
+            node.hold, node.key = hold, key
+            node.resolve_lengths(chunks)
+        detach(nodes)
+        self.reused.values += len(nodes)
+        self.reused.seconds[job] = seconds
         return True
 
-    def submitted(self, data: Sequence[TensorData]) -> None:
-        """Note the nodes of a job, and drop ghosts until the results have room."""
+    def submitted(self, data: Sequence[TensorData]) -> list[tuple[bytes, int]]:
+        """Note the nodes of a job; returns their `Submission.values`."""
         newest, self._newest = self._newest, {}
         for node in data:
             node.hold = node.hold or Hold()  # its key is known to the job from now on
             if (value := newest.get(node.key)) is not None:
                 self._asked[node] = value
-        live = sum(one.nbytes for key, one in list(self._kept.items()) if key not in self._ghosts)
-        self._trim(self._capacity() - live - sum(map(_nbytes, data)))
+        return [(self._asked.get(node, b""), node.dtype.itemsize) for node in data]
 
-    def computed(self, data: Sequence[TensorData], seconds: float, warned: bool) -> None:
+    def computed(self, data: Sequence[TensorData], warned: bool) -> None:
         """Note values that a job computed; a job that warned must warn again, so its values are not found again."""
-        values = [(node, value) for node in data if (value := self._asked.pop(node, None)) is not None and not warned]
-        self._runs += 1
-        nbytes = sum(_nbytes(node) for node, _ in values)
-        for node, value in values:
-            self._kept[node.key] = _Kept(
-                value, node.chunks, _nbytes(node), self._runs, seconds, seconds / max(nbytes, 1)
-            )
-            self._keys[value] = node.key
-
-    def unreferenced(self, key: str) -> None:
-        """Keep the value of a collected node as a ghost, or drop the value. Called in any thread."""
-        kept = self._kept.get(key)
-        if kept is None or config.reuse == "off" or not is_lasting(kept.value) or self._keys.get(kept.value) != key:
-            self.remove(key)
-            self._drop(key)
-            return
-        self._ghosts[key] = None
-        self._trim(self._capacity())
+        for node in data:
+            value = self._asked.pop(node, None)
+            if node.hold is not None and not warned:
+                node.hold.value = value
 
     def lost(self, key: str) -> None:
         """Note that the cluster has a value no more, so that it is computed again where a node needs it."""
         self._losses += 1
-        self.remove(key)
-
-    def remove(self, key: str) -> None:
-        """Note that the cluster drops a value."""
-        kept = self._kept.pop(key, None)
-        if kept is not None and self._keys.get(kept.value) == key:
-            self._keys.pop(kept.value, None)
-        self._ghosts.pop(key, None)
-
-    def forget(self) -> None:
-        """Drop all ghosts, and let no later run find the values that stay."""
-        self._trim(0)
-        for key in list(self._kept):
-            self.remove(key)
-
-    def _trim(self, room: int) -> None:
-        """Drop the cheapest ghosts, per byte, until the others take at most a share of the memory, and `room`."""
-        ghosts = [(one.cost, one.nbytes, key) for key in list(self._ghosts) if (one := self._kept.get(key)) is not None]
-        room = min(room, self._capacity() // KEPT_SHARE) - sum(nbytes for _, nbytes, _ in ghosts)
-        for _, nbytes, key in sorted(ghosts):
-            if room >= 0:
-                return
-            room += nbytes
-            if self._ghosts.pop(key, self) is None:
-                self.remove(key)
-                self._drop(key)
-
-
-def _nbytes(node: TensorData) -> int:
-    """Bytes of a node; 0 while its lengths are unknown."""
-    return 0 if node.has_unknown_lengths else math.prod(node.shape) * node.dtype.itemsize
+        hold = self._retained.hold_of(key)
+        if hold is not None:
+            hold.value = None
 
 
 def value_keys(data: Sequence[TensorData], held: Callable[[str], bytes | None]) -> dict[str, bytes | None]:
@@ -254,16 +222,6 @@ def value_keys(data: Sequence[TensorData], held: Callable[[str], bytes | None]) 
     return found
 
 
-def unique(key: str) -> bytes:
-    """The value key of a held node that has none: of this value alone."""
-    return key.encode() + ONCE
-
-
-def is_lasting(value: bytes) -> bool:
-    """Whether a later run may have the value key again."""
-    return not value.endswith(ONCE) or len(value) == 16
-
-
 _ARRAY = Stored()  # stands for an array, which its stamp describes
 
 
@@ -280,7 +238,7 @@ def _value_key(
     if parts is None:
         return None
     digest = xxhash.xxh3_128_digest(marshal.dumps([settings, parts, stamp, inputs], 2))
-    return digest if all(map(is_lasting, inputs)) else digest + ONCE
+    return digest if all(len(one) == len(digest) for one in inputs) else digest + ONCE
 
 
 def _map_stamp(op: FromArray) -> Any:

@@ -53,18 +53,24 @@ class SentGraphs:
         self._sent: dict[bytes, None] = {}  # oldest first
 
     def start(
-        self, linked: LinkedGraph, keys: Sequence[str], name: str, ticket: str, results: Sequence[Any] = ()
+        self,
+        linked: LinkedGraph,
+        keys: Sequence[str],
+        name: str,
+        ticket: str,
+        results: Sequence[Any] = (),
+        values: Sequence[tuple[bytes, int]] = (),
     ) -> str:
         """Start a job of linked nodes with these keys; returns the job's id.
 
-        `results` are the descriptors of the results, for other clients (client/job_registry.py).
+        `results` and `values` describe the results for other clients, and for later jobs: see `Submission`.
         """
         settings = {**config.task, "combine_size": config.combine_size}
         if linked.unfolds:  # each of its stages has a structure of its own
             graph = _pickled(linked, keys)
-            return self._submit(Submission(graph, name, settings, ticket, results=results))
+            return self._submit(Submission(graph, name, settings, ticket, results=results, values=values))
         structure = digest(linked.operands, linked.nodes, linked.inputs, linked.results, settings)
-        again = Submission(b"", name, settings, ticket, structure, bindings(linked.operands, keys), results)
+        again = Submission(b"", name, settings, ticket, structure, bindings(linked.operands, keys), results, values)
         if structure in self._sent:
             job = self._submit(again)
             if job:

@@ -9,6 +9,9 @@ A tensor without a holder is dropped. A client's end ends all holds of the clien
 results that the client still held stay with the jobs that made them, for as long as these jobs are remembered. Decides
 alone; `clients` acts. Source: docs/decisions/0026-whose-tensors.md.
 
+ReusableValues: tensors that later jobs of any client find by value keys; those that no client holds (ghosts) stay as
+long as there is room. Decides alone, too. Source: docs/decisions/0072-values-of-earlier-runs.md.
+
 Lease: how long an unused detached cluster lives on.
 
 Plain: the host reports clients and jobs with the time, and asks when to look again.
@@ -17,12 +20,13 @@ Plain: the host reports clients and jobs with the time, and asks when to look ag
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from jmars.actors import remote_method
 from jmars.errors import ClusterError
-from jmars.model.limits import REMEMBERED_JOBS
+from jmars.model.limits import KEPT_SHARE, REMEMBERED_JOBS
 from jmars.model.messages import Submission
 from jmars.model.status import JobState
 from jmars.scheduler import SessionActor
@@ -65,12 +69,16 @@ class Clients:
         The host's chunks.
     outlives
         Whether the cluster goes on when its clients are gone.
+    capacity
+        Gives the bytes of memory for chunks.
     """
 
-    def __init__(self, session: SessionActor, store: ChunkStore, outlives: bool) -> None:
+    def __init__(self, session: SessionActor, store: ChunkStore, outlives: bool, capacity: Callable[[], int]) -> None:
         self.session, self.store = session, store
         self.references = References(outlives)
+        self.values = ReusableValues(capacity)
         self.results: dict[str, tuple[bool, Sequence[Any]]] = {}  # by job: `Submission.results`
+        self._keyed: dict[str, tuple[float, Submission]] = {}  # by job: begin, and submission with value keys
         self.reports: dict[str, dict[str, Any]] = {}  # ended jobs
         self.submitters: dict[str, int] = {}  # by job: process of the client that submitted it
         self.lasting: dict[str, int] = {}  # clients that come again, by the name that they gave themselves
@@ -87,6 +95,7 @@ class Clients:
         if job in self.reports:
             return False
         self.reports[job] = report
+        self._note_values(job)
         left = dict.fromkeys(report["results"])
         if report["state"] == JobState.SUCCEEDED:  # and what was here before
             _, descriptors = self.results.get(job, (False, ()))
@@ -96,12 +105,27 @@ class Clients:
             del self.reports[old]
             self.results.pop(old, None)
             self.submitters.pop(old, None)
+            self._keyed.pop(old, None)
         return True
 
+    def submitted(self, job: str, submission: Submission, begun: float) -> None:
+        """A job with value keys was begun, and may have ended since."""
+        self._keyed[job] = begun, submission
+        self._note_values(job)
+
+    def _note_values(self, job: str) -> None:
+        """Let later jobs find the results of an ended job; a job that warned must warn again, so they do not."""
+        report = self.reports.get(job)
+        if report is None or job not in self._keyed:
+            return
+        begun, submission = self._keyed.pop(job)
+        if report["state"] == JobState.SUCCEEDED and not report.get("warned"):
+            self.values.add(job, submission, report.get("settled") or {}, time.monotonic() - begun)
+
     def drop(self, keys: Sequence[str]) -> None:
-        """Free tensors that no client holds any more."""
-        if keys:
-            self.session.drop(keys)
+        """Free tensors that no client holds any more, but those that a later job may find."""
+        if going := self.values.unheld(keys):
+            self.session.drop(going)
 
 
 class Client:
@@ -144,13 +168,58 @@ class ClientSession:
     @remote_method
     async def submit(self, submission: Submission) -> str:
         """Start a job; the client holds its results."""
+        clients, begun = self._clients, time.monotonic()
+        if going := clients.values.make_room(submission):
+            self._session.drop(going)
         job = await self._session.submit(submission)
         if job:
-            self._clients.submitters[job] = self._client.pid
+            clients.submitters[job] = self._client.pid
             if submission.results:
-                self._clients.results[job] = submission.results[0], submission.results[1]
+                clients.results[job] = submission.results[0], submission.results[1]
+            if submission.values:
+                clients.submitted(job, submission, begun)
             self._wants(job)
         return job
+
+    @remote_method
+    def find_values(self, values: Sequence[bytes]) -> list[bytes]:
+        """Those of these value keys of which the cluster may have the value."""
+        return [one for one in values if one in self._clients.values]
+
+    @remote_method
+    async def take_values(self, values: Sequence[bytes]) -> list[Any]:
+        """Hold the values of value keys.
+
+        Returns (key of the tensor, whether this client held it before, chunks, job and seconds of it) for each, None
+        where the cluster has no value, or has lost chunks of it.
+        """
+        clients, number = self._clients, self._client.number
+        found = [clients.values.find(one) for one in values]
+        keys = [one.key for one in found if one is not None]
+        before = {key for key in keys if clients.references.holds(number, key)}
+        clients.references.hold(number, keys)
+        clients.values.held(keys)
+        gone = set(await self._session.unreadable(keys)) if keys else set()
+        clients.values.remove(gone)
+        self.drop([key for key in gone if key not in before])
+        if self._client.gone and not self._client.lasts:
+            clients.drop(clients.references.left(number))
+        return [
+            None if one is None or one.key in gone else (one.key, one.key in before, one.chunks, one.job, one.seconds)
+            for one in found
+        ]
+
+    @remote_method
+    def lost(self, keys: Sequence[str]) -> None:
+        """Release this client's holds on tensors with lost chunks: no job finds them any more."""
+        self._clients.values.remove(keys)
+        self.drop(keys)
+
+    @remote_method
+    def forget_values(self) -> None:
+        """Let no job find the values that are here, and free those that no client holds."""
+        if going := self._clients.values.forget():
+            self._session.drop(going)
 
     @remote_method
     def call_me(self, name: str) -> None:
@@ -259,6 +328,10 @@ class References:
         for key in keys:
             self._holders.setdefault(key, set()).add(client)
 
+    def holds(self, client: int, key: str) -> bool:
+        """Whether a client holds a tensor."""
+        return client in self._holders.get(key, ())
+
     def drop(self, holder: int | str, keys: Iterable[str]) -> list[str]:
         """End a holder's hold on tensors; returns tensors without a holder now."""
         free = []
@@ -329,6 +402,138 @@ class References:
     def results(self, job: str) -> list[str]:
         """Results of a job that have a holder."""
         return [key for key in self._results.get(job, ()) if key in self._holders]
+
+
+class ReusableValue(NamedTuple):
+    """A tensor with a value key."""
+
+    key: str
+    value: bytes  # the value key
+    chunks: Sequence[Sequence[int]]  # lengths, also those that the run told
+    nbytes: int
+    job: str  # that computed it
+    seconds: float  # of that job
+    cost: float  # seconds for each byte
+
+
+class ReusableValues:
+    """Tensors by value key; those that no client holds are ghosts, and the cheapest of these per byte go first.
+
+    Parameters
+    ----------
+    capacity
+        Gives the bytes of memory for chunks; ghosts take at most a share of it.
+
+    Examples
+    --------
+    >>> values = ReusableValues(lambda: 800_000)
+    >>> for key in "ab":
+    ...     told = [(key, "<f8", [[20_000]], None)]
+    ...     values.add("job-1", Submission(b"", results=(True, told), values=[(key.encode() * 16, 8)]), {}, 1.0)
+    >>> values.unheld(["a", "c"]), values.unheld(["b"])
+    (['c'], ['a'])
+    """
+
+    def __init__(self, capacity: Callable[[], int]) -> None:
+        self._capacity = capacity
+        self._kept: dict[str, ReusableValue] = {}  # by key of the tensor
+        self._newest: dict[bytes, str] = {}  # key of the newest tensor of a value key
+        self._ghosts: dict[str, None] = {}
+        self._held_bytes = self._ghost_bytes = 0
+
+    def __contains__(self, value: bytes) -> bool:
+        return value in self._newest
+
+    def find(self, value: bytes) -> ReusableValue | None:
+        """The newest tensor of a value key."""
+        key = self._newest.get(value)
+        return None if key is None else self._kept[key]
+
+    def add(self, job: str, submission: Submission, settled: dict[str, Any], seconds: float) -> None:
+        """Add the results of a job; `settled` has the lengths that the run told."""
+        rows = [
+            (told[0], value, chunks, _nbytes(chunks, itemsize))
+            for told, (value, itemsize) in zip((submission.results or (False, ()))[1], submission.values, strict=True)
+            if value and (chunks := settled.get(told[0], told[2])) is not None
+        ]
+        cost = seconds / max(1, sum(nbytes for *_, nbytes in rows))
+        for key, value, chunks, nbytes in rows:
+            self.remove([key])
+            self._kept[key] = ReusableValue(key, value, chunks, nbytes, job, seconds, cost)
+            self._newest[value] = key
+            self._held_bytes += nbytes
+
+    def held(self, keys: Iterable[str]) -> None:
+        """A client holds these tensors."""
+        for key in keys:
+            if self._ghosts.pop(key, self) is None:
+                self._move(self._kept[key].nbytes)
+
+    def unheld(self, keys: Sequence[str]) -> list[str]:
+        """No client holds these tensors any more; returns the tensors to free."""
+        going = []
+        for key in keys:
+            one = self._kept.get(key)
+            if one is not None and self._newest.get(one.value) == key and len(one.value) == KEY_BYTES:
+                if key not in self._ghosts:
+                    self._ghosts[key] = None
+                    self._move(-one.nbytes)
+            else:
+                self.remove([key])
+                going.append(key)
+        return going + self._trim(self._capacity())
+
+    def make_room(self, submission: Submission) -> list[str]:
+        """Free ghosts until the results of a job have room; returns the tensors to free."""
+        told = (submission.results or (False, ()))[1]
+        nbytes = [_nbytes(one[2] or (), size) for one, (_, size) in zip(told, submission.values, strict=False)]
+        return self._trim(self._capacity() - self._held_bytes - sum(nbytes))
+
+    def remove(self, keys: Iterable[str]) -> None:
+        """Let no job find these tensors."""
+        for key in keys:
+            one = self._kept.get(key)
+            if one is not None:
+                self.held([key])
+                del self._kept[key]
+                self._held_bytes -= one.nbytes
+                if self._newest.get(one.value) == key:
+                    del self._newest[one.value]
+
+    def forget(self) -> list[str]:
+        """Remove all; returns the tensors to free."""
+        going = list(self._ghosts)
+        self.remove(list(self._kept))
+        return going
+
+    def _move(self, nbytes: int) -> None:
+        """Count bytes of ghosts as bytes of held tensors."""
+        self._held_bytes += nbytes
+        self._ghost_bytes -= nbytes
+
+    def _trim(self, room: int) -> list[str]:
+        """Remove the cheapest ghosts until the others take a share of the memory at most, and `room`; a tenth more, so
+        that this is rare.
+        """
+        room = min(room, self._capacity() // KEPT_SHARE)
+        if self._ghost_bytes <= room:
+            return []
+        going = []
+        for one in sorted(map(self._kept.__getitem__, self._ghosts), key=lambda one: one.cost):
+            if self._ghost_bytes <= 0.9 * room:
+                break
+            going.append(one.key)
+            self.remove([one.key])
+        return going
+
+
+KEY_BYTES = 16  # of a value key that a later job may have
+LEAST_BYTES = 4096  # for which a small tensor counts, so that there are not too many
+
+
+def _nbytes(chunks: Sequence[Sequence[int]], itemsize: int) -> int:
+    """Bytes of a tensor."""
+    return max(LEAST_BYTES, math.prod(map(sum, chunks)) * itemsize)
 
 
 class Lease:

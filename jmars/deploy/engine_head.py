@@ -89,9 +89,14 @@ class EngineHead(ClusterHead):
         """Bytes that our tasks may take on all workers together."""
         return sum(row.worker.memory for row in self.workers.here)
 
+    @property
+    def capacity(self) -> int:
+        """The limit: a worker's process is the engine's."""
+        return self.limit
+
     async def ready(self) -> dict[str, Any]:
         """The facts that a client needs; planners use "machines"."""
-        return self.facts() | {"capacity": self.limit, "machines": self._rows()}
+        return self.facts() | {"machines": self._rows()}
 
     @property
     def bounds(self) -> tuple[int, int] | None:

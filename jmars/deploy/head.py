@@ -104,7 +104,7 @@ class ClusterHead(ABC):
     def serve_with(self, scheduler: Scheduler, store: ChunkStore, watch: WhyService, passing: Any) -> None:
         """Make the actors that clients reach."""
         self.scheduler, self.watch, self.passing = scheduler, watch, passing
-        self.clients = Clients(scheduler.session, store, self.orders["detach"])
+        self.clients = Clients(scheduler.session, store, self.orders["detach"], lambda: self.capacity)
         self._actors = {
             "tasks": scheduler.tasks,
             "cluster": ClusterActor(self),
@@ -133,6 +133,11 @@ class ClusterHead(ABC):
     def limit(self) -> int:
         """Bytes of memory that the cluster may take."""
 
+    @property
+    @abstractmethod
+    def capacity(self) -> int:
+        """Bytes of memory for chunks and scratch."""
+
     @abstractmethod
     async def ready(self) -> dict[str, Any]:
         """Wait until workers can compute; returns the facts that a client needs."""
@@ -146,6 +151,7 @@ class ClusterHead(ABC):
             "workers": self.n_workers,
             "threads": 1,
             "limit": self.limit,
+            "capacity": self.capacity,
             "detached": self.orders["detach"],
         }
 

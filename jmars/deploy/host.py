@@ -60,6 +60,11 @@ class Host(ClusterHead):
         """Bytes of memory for all processes together."""
         return int(self.orders["limit"])
 
+    @property
+    def capacity(self) -> int:
+        """Bytes of the shared memory."""
+        return self.arena.capacity
+
     async def ready(self) -> dict[str, Any]:
         """Wait until the executors are forked; returns the facts for mapping the arena."""
         await self.machine.ready()
@@ -69,7 +74,6 @@ class Host(ClusterHead):
         """Facts that a client needs to map the arena, too."""
         return super().facts() | {
             "arena": self.arena.size,
-            "capacity": self.arena.capacity,
             "workers": self.n_workers - self.machine.n_gpus,
             "threads": self.orders["threads"],
             "machines": None,  # one, with common memory

@@ -226,10 +226,14 @@ class HostsHead(ClusterHead):
         """Bytes of memory that all hosts may take together."""
         return sum(self.roster.facts[row.number]["limit"] for row in self._here())
 
+    @property
+    def capacity(self) -> int:
+        """Bytes of the shared memories of all hosts."""
+        return sum(row.memory for row in self._here())
+
     async def ready(self) -> dict[str, Any]:
         """The facts that a client needs; planners use "machines"."""
         return self.facts() | {
-            "capacity": sum(row.memory for row in self._here()),
             "workers": sum(row.cores for row in self._here()),
             "machines": self._rows(self._planned_on()),
         }

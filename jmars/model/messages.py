@@ -371,6 +371,9 @@ class Submission(Struct, frozen=True):
         None for a graph that is not canonical.
     results
         (single, descriptors) of the job's results, for clients that attach to the job (client/job_registry.py).
+    values
+        (value key, bytes of an element) of each result, b"" without a key (client/kept_values.py). Later jobs find the
+        value of a key of 16 bytes as long as the cluster keeps it, of a longer one as long as a client holds it.
     """
 
     graph: bytes
@@ -380,6 +383,7 @@ class Submission(Struct, frozen=True):
     structure: bytes = b""
     bindings: Sequence[Any] | None = None
     results: Sequence[Any] | None = None
+    values: Sequence[tuple[bytes, int]] = ()
 
 
 class Failure(Struct, frozen=True):

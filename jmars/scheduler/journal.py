@@ -355,9 +355,11 @@ class JournaledSession:
         if submission.bindings is not None:
             if submission.graph and submission.structure not in self.structures:
                 self.structures.add(submission.structure)
-                self._journal.note("structure", replace(submission, name="", ticket="", bindings=None, results=None))
+                self._journal.note(
+                    "structure", replace(submission, name="", ticket="", bindings=None, results=None, values=())
+                )
             submission = replace(submission, graph=b"")
-        self._journal.note("job", job, graph.number, replace(submission, name=graph.name, results=None))
+        self._journal.note("job", job, graph.number, replace(submission, name=graph.name, results=None, values=()))
         if submission.ticket:
             self.tickets[submission.ticket] = job
 

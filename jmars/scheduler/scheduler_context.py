@@ -120,6 +120,11 @@ class ChunkMetaActor:
             raise ChunkLostError(f"a chunk of tensor {key} was lost; compute it again", [key])
         return known
 
+    def is_readable(self, key: str) -> bool:
+        """Whether a tensor is kept and all of its chunks are here."""
+        known = self.tensors.get(key)
+        return known is not None and (not self._lost or self._lost.isdisjoint(known))
+
     def held(self) -> list[int]:
         """Chunks with at least one holder."""
         return list(self._holders)

@@ -194,6 +194,11 @@ class SessionActor:
         """Chunk numbers of kept tensors, each in C order of the grid; raises ChunkLostError of the first lost."""
         return [self.meta.chunks(key) for key in keys]
 
+    @remote_method
+    async def unreadable(self, keys: Sequence[str]) -> list[str]:
+        """Those of these tensors that are not here, or of which chunks are lost."""
+        return [key for key in keys if not self.meta.is_readable(key)]
+
     def plan_for(self, machine: Callable[[], Machine]) -> None:
         """Plan for this machine from now on; the rows of kept tensors are those of their chunks."""
         tensors = self.meta.tensors

@@ -305,9 +305,15 @@ class TensorMeta(Struct, frozen=True):
 
 
 class Hold:
-    """Lives as long as a node that has a value of the cluster: equal nodes share it (client/sent_graphs.py)."""
+    """Lives as long as a node that has a value of the cluster: equal nodes share it (client/sent_graphs.py).
 
-    __slots__ = ("__weakref__",)
+    `value` is the value key of the value, None where it has none (client/kept_values.py).
+    """
+
+    __slots__ = ("__weakref__", "value")
+
+    def __init__(self) -> None:
+        self.value: bytes | None = None
 
 
 class TensorData:

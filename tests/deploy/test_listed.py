@@ -20,10 +20,10 @@ from jmars.web.results import _Jobs
 from jmars.worker.chunk_exchange import ChunkExchange, ServingActor
 from jmars.worker.store import ChunkTransferActor, StoreActor
 
-SESSION = "submit cancel withdraw demand describe wait jobs read take_chunks keep drop chunks"
+SESSION = "submit cancel withdraw demand describe wait jobs read take_chunks keep drop chunks unreadable"
 LISTED = {
     SessionActor: SESSION,
-    ClientSession: "submit attach forget call_me take_chunks keep drop",
+    ClientSession: "submit attach forget call_me take_chunks keep drop find_values take_values lost forget_values",
     ClientStore: "abandon pin unpin",
     ClientHost: "ready ping close",
     Host: "descriptor info profile scale adapt evacuate ticket",
@@ -100,7 +100,7 @@ def test_an_override_of_a_remote_method_is_remote():
 
 def test_a_client_reaches_its_own_calls_and_those_that_concern_no_client():
     class Head(ClusterHead):
-        n_workers = limit = 0
+        n_workers = limit = capacity = 0
         info = look = ready = _machine = None
 
         def __init__(self):
@@ -112,7 +112,7 @@ def test_a_client_reaches_its_own_calls_and_those_that_concern_no_client():
 
     session, store = object.__new__(ClientSession), object.__new__(ClientStore)
     mailbox = Head()._mailbox(None)
-    assert mailbox.methods("session") == sorted(f"{SESSION} attach forget call_me".split())
+    assert mailbox.methods("session") == sorted({*SESSION.split(), *LISTED[ClientSession].split()})
     assert mailbox.methods("host") == sorted(f"{LISTED[ClientHost]} {LISTED[Host]}".split())
     assert mailbox.methods("store") == sorted(["reserve", "seal", "abandon", "pin", "unpin"])
     assert mailbox.find("store", "abandon").__self__ is store

@@ -58,7 +58,7 @@ TABLE = """
             deploy/hosts_head.py deploy/hosts_host.py deploy/roster.py
             deploy/elastic_hosts.py deploy/member.py deploy/member_process.py
             deploy/host_facts.py
-  4970  scheduler core
+  5000  scheduler core
             scheduler/*
    700  several hosts: UCX
             transport/ucx.py
@@ -91,7 +91,7 @@ TABLE = """
             notebook/*
   1500  reports, replay, pictures
             reports/*
-  3850  local deploy and actors
+  4000  local deploy and actors
             deploy/* actors/*
    520  xarray
             client/xarray*.py

@@ -34,7 +34,9 @@ def example(cls):
 
 
 RECORDS = [example(cls) for cls in (*REPORTS, *ORDERS, Failure)] + [
-    Submission(b"graph", "job", {"combine_size": 4}, "ticket", b"digest", [("a", None)], [True, (("k", "f8"),)])
+    Submission(
+        b"graph", "job", {"combine_size": 4}, "ticket", b"digest", [("a", None)], [True, (("k", "f8"),)], [(b"key", 8)]
+    )
 ]
 
 
