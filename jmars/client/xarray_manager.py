@@ -34,6 +34,7 @@ import jmars.tensor as mt
 from jmars.client.session import execute
 from jmars.client.xarray_store import Write, later
 from jmars.errors import UnsupportedError
+from jmars.tensor.files import is_shared, many_requests, zarr_folder
 from jmars.tensor.ops.gufuncs import apply_gufunc
 from jmars.tensor.ops.map_blocks import map_blocks, single_chunk_along
 from jmars.tensor.ops.npy import from_blocks
@@ -96,7 +97,9 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
         splits = self.normalize_chunks(chunks, data.shape, dtype=data.dtype)
         if isinstance(data, np.ndarray):
             return as_tensor(data, chunks=splits)
-        how: Any = {"name": "read", "takes": "steps", "pieces": _pieces(data)}
+        zarr_array = _zarr_array(data)
+        waits = zarr_array is not None and is_shared(zarr_array.store) and zarr_folder(zarr_array) is None
+        how: Any = {"name": "read", "takes": "steps", "pieces": _pieces(data), "waits": waits}
         return from_blocks(_Reader(data), data.shape, data.dtype, chunks=splits, **how)
 
     def compute(self, *data: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -232,8 +235,16 @@ def _pieces(data: Any) -> tuple[int, ...]:
         if any(not isinstance(entry, slice) or entry != slice(None) for entry in key):
             return ()
         data = data.array
+    found = _zarr_array(data)
+    return tuple(found.chunks) if found is not None and found.shape == shape else ()
+
+
+def _zarr_array(data: Any) -> Any:
+    """The Zarr array below layers of xarray; None if there is none."""
+    while hasattr(data, "array"):
+        data = data.array
     found: Any = getattr(data, "_array", None)
-    return tuple(found.chunks) if hasattr(found, "shards") and found.shape == shape else ()
+    return found if hasattr(found, "shards") else None
 
 
 class _Reader:
@@ -244,7 +255,8 @@ class _Reader:
 
     def __call__(self, box: tuple[slice, ...]) -> Any:
         """Elements of the array."""
-        return np.asarray(self.data[box])
+        with many_requests(_zarr_array(self.data)):
+            return np.asarray(self.data[box])
 
 
 def adapt() -> None:

@@ -24,6 +24,7 @@ from jmars.processes.executor_messages import OFFER, RUN, RUN_ON_DEVICE, OfferWo
 from jmars.units import format_bytes
 
 LOOSE = 16  # operands with results of unknown size that wait, for each in a batch of a worker
+WAITING = 32  # operands of a batch that mostly wait: an executor begins them all at once
 BRIEF = 0.0005  # seconds; in a shorter batch of such operands, readers of their results may always wait
 
 
@@ -155,7 +156,7 @@ class Dispatcher:
         wire: list[tuple[Any, ...]] = []
         seconds = 0.0
         has_gpu, lost, on_device = worker.slots is not None, self._gpus.lost, False
-        rows: Sequence[tuple[int, bool, bool]] = ()  # of the batch's table, with `alone`
+        rows: Sequence[tuple[int, bool, bool, bool]] = ()  # of the batch's table, with `alone`
         alone = False  # whether an operand is sent in a batch of its own
         turn, ready = self._turn(), worker.accepts and not worker.batches
         waiting = len(queue) if turn is None else queue.size(turn)
@@ -188,7 +189,7 @@ class Dispatcher:
                 else:
                     queue.push(worker.index, table.number, table.rank[operand], operand)
                 break
-            program, loose, users = rows[row]
+            program, loose, users, waits = rows[row]
             users = users and not on_device
             if given is None:
                 if on_device:
@@ -228,6 +229,7 @@ class Dispatcher:
                 wire.append((program, slot, inputs, args, device_order(table, operand, grant)))
             else:
                 seconds += BATCH_SECONDS if is_suspect else seconds_of(program)
+                least = WAITING if waits and not is_suspect else 0
                 if not loose:
                     wire.append((program, slot, inputs_of(table, operand), args))
                 else:

@@ -199,6 +199,7 @@ class Call(Struct, frozen=True):
     # `target(out, params, arg)`: the part of `out` that its last input is written to; computed there, the input is None
     target: Callable[[Array, tuple[Any, ...], Any], Array] | None = None
     reads: int = 0  # bytes of a source: a file, or a function of `from_blocks`
+    waits: bool = False  # mostly waits, as for a network, so calls of a batch are begun ahead (tensor/ops/npy.py)
 
     def __eq__(self, other: object) -> bool:
         return _equal_fields(self, other)
@@ -260,6 +261,11 @@ class Program:
     def runs_user_code(self) -> bool:
         """Whether a step runs a user's function."""
         return any(isinstance(step, Call) and step.runs_user_code for step in self.steps)
+
+    @property
+    def waits(self) -> bool:
+        """Whether a step mostly waits."""
+        return any(isinstance(step, Call) and step.waits for step in self.steps)
 
     @property
     def work_per_input(self) -> int:

@@ -36,7 +36,7 @@ import numpy as np
 from jmars.actors.frames import pack, recv_message
 from jmars.errors import ExecutionInterrupted, MemoryLimitError
 from jmars.kernels import FloatErrors, Kernel, Program, compile_program, describe, settled
-from jmars.kernels.program import detached, measured, write
+from jmars.kernels.program import Call, detached, measured, write
 from jmars.model.limits import REPORT_SECONDS
 from jmars.processes.executor_messages import (
     ACCEPTED,
@@ -67,6 +67,7 @@ from jmars.processes.rlimit_guard import RlimitGuard, is_out_of_memory
 from jmars.processes.vitals import Meter
 from jmars.storage.arena import HEADER
 from jmars.tensor.ops.map_blocks import unpickled
+from jmars.tensor.ops.npy import AHEAD, AHEAD_BYTES, ahead, begin_ahead, forget_ahead
 
 TRIM_ALWAYS = 1 << 62
 TRIM_BYTES = 2**20  # least scratch of a batch after which freed memory is returned to the system
@@ -76,7 +77,7 @@ TRIM_PART = 32  # of the memory, shared by all workers: freed memory that they m
 class _Ready:
     """A program that is compiled in this process."""
 
-    __slots__ = ("dtype", "inputs", "kernel", "loose", "program", "shape", "work")
+    __slots__ = ("dtype", "inputs", "kernel", "loose", "most_ahead", "program", "shape", "waits", "work")
 
     def __init__(self, blob: bytes) -> None:
         program: Program = cloudpickle.loads(blob)
@@ -86,6 +87,9 @@ class _Ready:
         self.inputs = [(one.shape, one.dtype) for one in program.inputs]
         self.work: int = program.work
         self.loose = program if program.has_unsized else None  # `UnsizedRunner` runs loose programs
+        taking = [step for step in program.steps if step.takes_args]
+        self.waits = [(k, step) for k, step in enumerate(taking) if isinstance(step, Call) and step.waits]
+        self.most_ahead = min([AHEAD, *(AHEAD_BYTES // max(step.output.nbytes, 1) for _, step in self.waits)])
 
 
 class _Broken:
@@ -94,7 +98,8 @@ class _Broken:
     shape: tuple[int, ...] = ()
     dtype = np.dtype(bool)
     inputs: tuple[Any, ...] = ()
-    work = 0
+    waits: tuple[Any, ...] = ()
+    work = most_ahead = 0
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -194,6 +199,7 @@ def run_executor(
             settled()  # a compilation would count against the function's cap
         shared = link, programs, backends, private, meter, granted, errors, stop_flags
         scratch = _run_batch(*shared, stop_flag, operands, caps, None if gpu is None else gpu.meaning)
+        forget_ahead()
         ran_functions = caps is not None
         trim = trim_from < (scratch if caps is None else max(scratch, granted.kept()))  # whatever functions took
 
@@ -246,7 +252,15 @@ def _run_batch(
         before += private.waited
         return slot
 
+    first = programs[operands[0][0]]
+    calls = (
+        deque(one for row in operands for k, step in programs[row[0]].waits for one in ahead(step, row[3][k]))
+        if (first.waits and first.most_ahead > 1)
+        else None
+    )
     for number, out, ins, args in operands:
+        if calls:
+            begin_ahead(calls, first.most_ahead)
         program = programs[number]
         cap = None
         if caps is not None:

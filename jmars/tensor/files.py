@@ -33,6 +33,7 @@ import socket
 import struct
 import zipfile
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -110,6 +111,7 @@ def regular_size(splits: Splits) -> tuple[int, ...]:
 
 
 Array = np.ndarray[Any, Any]
+REQUESTS = 64  # of an object store under way at once
 SHARED_STORES = {"LocalStore", "FsspecStore", "ObjectStore", "IcechunkStore"}  # that several processes can write
 
 
@@ -345,7 +347,16 @@ def zarr_folder(array: Any) -> str | None:
 
 def read_zarr(array: Any, box: tuple[slice, ...]) -> Any:
     """Read the elements of a box, on a worker."""
-    return array[box]
+    with many_requests(array):
+        return array[box]
+
+
+def many_requests(array: Any) -> AbstractContextManager[Any]:
+    """Within, zarr has many requests to an object store under way."""
+    if array is None or zarr_folder(array) is not None:
+        return nullcontext()
+    config = zarr_library().config
+    return config.set({"async.concurrency": max(REQUESTS, config.get("async.concurrency"))})  # type: ignore[no-any-return]
 
 
 def opens_on_workers(target: Any) -> bool:
@@ -463,7 +474,7 @@ def from_zarr(url: Any, component: str | None = None, chunk_size: ChunkSize = No
     folder = zarr_folder(array)
     return from_blocks(
         functools.partial(read_zarr, array), shape, kind, splits, name="from_zarr", takes="steps", pieces=array.chunks,
-        pure=folder is not None, files=[folder] if folder else [],
+        pure=folder is not None, files=[folder] if folder else [], waits=folder is None,
     )  # fmt: skip
 
 

@@ -188,3 +188,36 @@ def _written(server: s3.Proxy) -> str:
     options = {"storage_options": server.options, "mode": "w", "shape": VALUES.shape, "chunks": (10, 10)}
     zarr.create(store="s3://data/keys/a", dtype=float, **options)[:] = VALUES
     return "s3://data/keys/a"
+
+
+def test_small_pieces_are_read_many_at_once(cluster, server):
+    pytest.importorskip("obstore")
+    x, _ = _many_pieces(server, "obstore"), server.reset()
+    server.delay = 0.05
+    np.testing.assert_array_equal(x, VALUES[:10, :10])
+    assert server.most_at_once >= 32
+    server.most_at_once = 0
+    np.testing.assert_array_equal(_many_pieces(server, "obstore", chunk_size=10), VALUES[:10, :10])
+    assert server.most_at_once >= 50
+    server.reset()
+
+
+@pytest.mark.parametrize("kind", ["obstore", pytest.param("s3fs", marks=pytest.mark.long)])
+def test_a_busy_server_and_broken_bodies_are_asked_again(cluster, server, kind):
+    pytest.importorskip(kind)
+    x, _ = _many_pieces(server, kind), server.reset()
+    server.busy, server.cut = 0.2, 0.1
+    try:
+        np.testing.assert_array_equal(x, VALUES[:10, :10])
+        assert server.counts["busy"] > 5 and server.counts["cut"] > 2
+    finally:
+        server.reset()
+
+
+def _many_pieces(server: s3.Proxy, kind: str, chunk_size: int = 1) -> Any:
+    """An array of 100 pieces."""
+    place, options = (f"s3://data/{kind}", server.options) if kind == "s3fs" else (server.obstore(kind), None)
+    store = place if kind == "s3fs" else zarr.storage.ObjectStore(place)
+    array = zarr.create(store=store, shape=(10, 10), chunks=(1, 1), dtype=float, storage_options=options, mode="w")
+    array[:] = VALUES[:10, :10]
+    return mt.from_zarr(store, chunk_size=chunk_size, storage_options=options)

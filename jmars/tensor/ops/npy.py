@@ -19,8 +19,11 @@ import math
 import mmap
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import accumulate
 from operator import mul
 from pathlib import Path
@@ -524,6 +527,7 @@ def from_blocks(
     pieces: Sequence[int] = (),
     pure: bool = False,
     files: Sequence[str] = (),
+    waits: bool = False,
 ) -> Tensor:
     """Makes a tensor whose chunks are results of `function(slices)`.
 
@@ -549,6 +553,9 @@ def from_blocks(
         (docs/how-to/reuse.md).
     files
         Paths of files and folders that a pure function reads.
+    waits
+        Whether the function mostly waits, as for a network. A worker then calls it for several chunks at once, each in
+        a thread, while the results are small.
 
     An exception of the function ends the job and is raised in the client unchanged.
 
@@ -568,7 +575,7 @@ def from_blocks(
     if pieces and (len(pieces) != len(shape) or min(pieces) < 1):
         raise ValueError(f"{label} has pieces {tuple(pieces)}; give a length above 0 for each of {len(shape)} axes")
     code, paths = code_of(function) if pure else None, tuple(map(os.path.abspath, files))
-    made = FromBlocks(label, pickled(function), takes, tuple(pieces), files=paths, pure=code)
+    made = FromBlocks(label, pickled(function), takes, tuple(pieces), files=paths, pure=code, waits=waits)
     return Tensor(new_data(made, shape, kind, splits))
 
 
@@ -583,6 +590,7 @@ class FromBlocks(Operand):
     of: SourcePart | None = None  # the part that is read; None: the whole
     files: tuple[str, ...] = ()  # that the function reads
     pure: bytes | None = None  # code of a function whose values depend on its arguments and files only; None: of others
+    waits: bool = False  # mostly waits, so calls are begun ahead
     name: ClassVar[str] = "from_blocks"
 
     def stamp(self) -> Hashable | None:
@@ -617,15 +625,16 @@ class FromBlocks(Operand):
 
         def program(k: int) -> Program:
             chunk = ChunkType(kinds[k], output.dtype)
-            work = chunk.nbytes
-            step = Call(
-                read_block, (self.function, self.blob), (), chunk, True, work, runs_user_code=True, reads=chunk.nbytes
-            )
-            return single(self.function, (), step)
+            return single(self.function, (), self._call(read_block, chunk, chunk.nbytes, chunk.nbytes))
 
         args = [(box,) for box in itertools.product(*bounds)]
         rows = np.zeros((which.size, 0), np.int64)
         return add_by_class(builder, program, which.reshape(-1), rows, args).reshape(output.grid)
+
+    def _call(self, function: Callable[..., None], chunk: ChunkType, work: int, reads: int) -> Call:
+        work += 2 * min(AHEAD_BYTES, AHEAD * chunk.nbytes) if self.waits else 0
+        how: Any = {"runs_user_code": True, "reads": reads, "waits": self.waits}
+        return Call(function, (self.function, self.blob), (), chunk, True, work, **how)
 
     def _tile_part(self, builder: ChunkGraphBuilder, kept: Part, output: TensorMeta) -> NDArray[np.int64]:
         steps = self.takes == "steps"
@@ -638,8 +647,7 @@ class FromBlocks(Operand):
             shape, most, all_read = zip(*kinds[k]) if kinds[k] else ((), (), ())
             chunk, itemsize = ChunkType(shape, output.dtype), output.dtype.itemsize
             work, read = math.prod(most) * itemsize, math.prod(all_read) * itemsize
-            step = Call(read_part, (self.function, self.blob), (), chunk, True, work, runs_user_code=True, reads=read)
-            return single(self.label, (), step)
+            return single(self.label, (), self._call(read_part, chunk, work, read))
 
         args = [(box,) for box in itertools.product(*axes)]
         rows = np.zeros((which.size, 0), np.int64)
@@ -685,7 +693,7 @@ def read_part(out: Array, inputs: Sequence[Array], params: tuple[str, bytes], ar
     name, blob = params
     for box in itertools.product(*([_Read(*one) for one in axis] for axis in arg)):  # plain tuples travel
         wanted = ChunkType(tuple(len(range(*one.read)) for one in box), out.dtype)
-        value = _checked(name, unpickled(blob)(tuple(slice(*one.read) for one in box)), wanted, box)
+        value = _checked(name, _result(blob, tuple(one.read for one in box)), wanted, box)
         for axis, one in enumerate(box):
             taken: Any = np.frombuffer(one.taken, np.int64) if isinstance(one.taken, bytes) else slice(*one.taken)
             index: Any = (*(slice(None),) * axis, taken)
@@ -708,5 +716,48 @@ def _checked(name: str, value: Any, wanted: ChunkType, box: Any) -> Array:
 def read_block(out: Array, inputs: Sequence[Array], params: tuple[str, bytes], arg: Any) -> None:
     """Calls the function with a slice per axis and checks shape and dtype of the result."""
     name, blob = params
-    value = unpickled(blob)(tuple(slice(low, high) for low, high in arg))
+    value = _result(blob, tuple(map(tuple, arg)))
     np.copyto(out, _checked(name, value, ChunkType(out.shape, out.dtype), arg))
+
+
+AHEAD = 32  # calls of functions that wait that are begun ahead in an executor, each in a thread
+AHEAD_BYTES = 2**23  # of their results
+_begun: dict[tuple[bytes, Any], Future[Any]] = {}  # by function and bounds of the box
+
+
+def ahead(step: Call, arg: Any) -> Iterator[tuple[bytes, Any]]:
+    """The functions and bounds of boxes that an operand's step will ask `_result` for."""
+    if step.function is read_block:
+        yield step.params[1], tuple(map(tuple, arg))
+    else:
+        for box in itertools.product(*([_Read(*one).read for one in axis] for axis in arg)):
+            yield step.params[1], tuple(map(tuple, box))
+
+
+def begin_ahead(calls: deque[tuple[bytes, Any]], most: int) -> None:
+    """Begin calls until `most` results wait for their operands."""
+    while calls and len(_begun) < most:
+        call = calls.popleft()
+        if call not in _begun:
+            _begun[call] = _threads().submit(_call_of, *call)
+
+
+def forget_ahead() -> None:
+    """Drop what was begun ahead and is not needed any more."""
+    for future in _begun.values():
+        future.cancel()
+    _begun.clear()
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(AHEAD)
+
+
+def _result(blob: bytes, box: Any) -> Any:
+    begun = _begun.pop((blob, box), None) if _begun else None
+    return _call_of(blob, box) if begun is None else begun.result()
+
+
+def _call_of(blob: bytes, box: Any) -> Any:
+    return unpickled(blob)(tuple(slice(*one) for one in box))

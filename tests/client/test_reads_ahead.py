@@ -1,0 +1,68 @@
+"""Functions of `from_blocks` that wait are called for several chunks of a batch at once."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import jmars
+import jmars.tensor as mt
+
+VALUES = np.arange(512.0).reshape(64, 8)
+pytestmark = pytest.mark.usefixtures("only_jobs")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cluster():
+    with jmars.Cluster(n_workers=2) as here:
+        yield here
+
+
+def _meets_others(at_once):
+    """Reads, but first waits until so many calls wait in the process: only the first calls do."""
+
+    def read(box):
+        here = threading.__dict__.setdefault("met", threading.Barrier(at_once))
+        if threading.__dict__.setdefault("waiting", True):
+            here.wait(60)
+            threading.waiting = False
+        return VALUES[box]
+
+    return read
+
+
+@pytest.mark.parametrize("part", [np.s_[:], np.s_[::2, [1, 2, 5]]])
+def test_calls_that_wait_meet_each_other(part):
+    x = mt.from_blocks(_meets_others(4), VALUES.shape, float, chunks=(1, 8), waits=True)
+    np.testing.assert_array_equal(np.sqrt(x[part]), np.sqrt(VALUES[part]))
+    assert (x[part] * 2).sum() == (VALUES[part] * 2).sum()
+
+
+def test_others_are_called_one_by_one():
+    def read(box):
+        assert threading.current_thread() is threading.main_thread()
+        return VALUES[box]
+
+    np.testing.assert_array_equal(mt.from_blocks(read, VALUES.shape, float, chunks=(1, 8)), VALUES)
+
+
+def test_a_call_that_fails_names_its_error_and_the_next_job_runs():
+    def read(box):
+        if box[0].start == 40:
+            raise ValueError("row 40 is bad")
+        return VALUES[box]
+
+    x = mt.from_blocks(read, VALUES.shape, float, chunks=(1, 8), waits=True)
+    with pytest.raises(ValueError, match="row 40 is bad"):
+        x.sum().fetch()
+    np.testing.assert_array_equal(x[:40], VALUES[:40])
+
+
+def test_results_that_are_large_are_not_read_ahead():
+    def read(box):
+        assert threading.current_thread() is threading.main_thread()
+        return np.ones((1, 2**20))
+
+    assert mt.from_blocks(read, (8, 2**20), float, chunks=(1, -1), waits=True).sum() == 2**23
