@@ -30,6 +30,7 @@ SWITCHES: dict[str, tuple[Any, ...]] = {
     "prefer": ("lean", "fast", "memory"),
     "gpu": ("auto", "prefer", "only", "off"),
     "replan": (True, False),
+    "push": (True, False),
     "dispatch": ("central", "late"),
     "ephemeral": (False, True),
     "retries": ("auto", *range(11)),

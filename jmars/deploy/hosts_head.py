@@ -491,30 +491,37 @@ class MovedChunks:
     >>> moved = MovedChunks()
     >>> moved.add(0, 1, chunks=1, nbytes=100, seconds=0.5)
     >>> moved.add(1, 0, chunks=1, nbytes=7, seconds=0.25)
-    >>> moved.add(0, 1, chunks=2, nbytes=50, seconds=0.25)
+    >>> moved.add(0, 1, chunks=2, nbytes=50, seconds=0.25, ahead=2)
     >>> moved.take()
-    {'from': 0, 'to': 1, 'chunks': 3, 'bytes': 150, 'seconds': 0.75, 'marks': []}
+    {'from': 0, 'to': 1, 'chunks': 3, 'bytes': 150, 'seconds': 0.75, 'marks': [], 'ahead': 2}
     """
 
     def __init__(self) -> None:
-        self._sums: dict[tuple[int, int], tuple[int, int, float, list[list[int]]]] = {}
+        self._sums: dict[tuple[int, int], tuple[int, int, float, list[list[int]], int]] = {}
 
     def add(
-        self, source: int, target: int, chunks: int, nbytes: int, seconds: float, marks: Sequence[Sequence[int]] = ()
+        self,
+        source: int,
+        target: int,
+        chunks: int,
+        nbytes: int,
+        seconds: float,
+        marks: Sequence[Sequence[int]] = (),
+        ahead: int = 0,
     ) -> None:
         """Add chunks that a host read from another host; the marks of the newest MARKED are kept."""
-        known = self._sums.get((source, target), (0, 0, 0.0, []))
+        known = self._sums.get((source, target), (0, 0, 0.0, [], 0))
         told = [*known[3], *map(list, marks)][-MARKED:]
-        self._sums[source, target] = known[0] + chunks, known[1] + nbytes, known[2] + seconds, told
+        self._sums[source, target] = known[0] + chunks, known[1] + nbytes, known[2] + seconds, told, known[4] + ahead
 
     def take(self) -> dict[str, Any] | None:
         """The sums of the pair that has waited longest, as an event's data; None if there are none."""
         pair = next(iter(self._sums), None)
         if pair is None:
             return None
-        chunks, nbytes, seconds, marks = self._sums.pop(pair)
+        chunks, nbytes, seconds, marks, ahead = self._sums.pop(pair)
         told = {"from": pair[0], "to": pair[1], "chunks": chunks, "bytes": nbytes, "seconds": round(seconds, 6)}
-        return told | {"marks": marks}
+        return told | {"marks": marks, "ahead": ahead}
 
 
 class HostsEvents:
@@ -537,11 +544,9 @@ class HostsEvents:
         """A host joined, or has another state."""
         self._tell(events.HOST_MOVED, {"host": host, "name": name, "state": state, "why": why})
 
-    def transferred(
-        self, source: int, target: int, chunks: int, nbytes: int, seconds: float, marks: Sequence[Sequence[int]] = ()
-    ) -> None:
-        """Chunks moved from host `source` to host `target`: count, bytes, seconds, and marks of single transfers."""
-        self._chunks.add(source, target, chunks, nbytes, seconds, marks)
+    def transferred(self, source: int, target: int, *told: Any) -> None:
+        """Chunks moved from host `source` to host `target`: the further arguments of `MovedChunks.add`."""
+        self._chunks.add(source, target, *told)
         if self._timer is None:
             self._next()
 

@@ -152,7 +152,7 @@ class Member:
 
     async def _relayed(self, wanted: ChunkRange, hosts: Sequence[int]) -> str:
         """Read a range through the head; returns the error."""
-        chunk, start, stop, offset, _ = wanted
+        chunk, start, stop, offset, *_ = wanted
         error = f"no host is known that has chunk {chunk}"
         for host in hosts:
             try:

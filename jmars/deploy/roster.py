@@ -84,7 +84,7 @@ class Roster:
         hosts: Hosts,
         costs: Callable[[dict[str, Any]], None],
         changed: Callable[[int, str, str], None],
-        transferred: Callable[[int, int, int, int, float, Sequence[Sequence[int]]], None],
+        transferred: Callable[[int, int, int, int, float, Sequence[Sequence[int]], int], None],
     ) -> None:
         self.hosts, self.costs, self.changed, self.transferred = hosts, costs, changed, transferred
         self.links: dict[int, MemberLink] = {}
@@ -345,9 +345,11 @@ class Seat:
             self._roster.heard_of(self.number)
 
     @remote_method
-    def carried(self, source: int, chunks: int, nbytes: int, seconds: float, marks: Sequence[Sequence[int]]) -> None:
-        """Chunks came to the host from another host; `marks` as in `Transfers`."""
-        self._roster.transferred(source, self.number, chunks, nbytes, seconds, marks)
+    def carried(
+        self, source: int, chunks: int, nbytes: int, seconds: float, marks: Sequence[Sequence[int]], ahead: int
+    ) -> None:
+        """Chunks came to the host from another host; the arguments are those of `Transfers`."""
+        self._roster.transferred(source, self.number, chunks, nbytes, seconds, marks, ahead)
 
     @remote_method
     def warm(self) -> None:
@@ -368,7 +370,7 @@ class Seat:
         data, sent = await link.channel.ask("serving", "read", chunk, start, stop)
         chunks = 1 if start == 0 else 0  # else a further piece of one
         seconds = time.monotonic() - begun
-        self._roster.transferred(host, self.number, chunks, len(data), seconds, ())
+        self._roster.transferred(host, self.number, chunks, len(data), seconds, (), 0)
         self._roster.passed(host, self.number, len(data), seconds)
         return data, sent
 

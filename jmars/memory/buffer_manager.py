@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
@@ -31,6 +31,8 @@ from jmars.units import format_bytes
 
 log = logging.getLogger("jmars.memory")
 
+MOST_AHEAD = 0.5  # of the memory that may be in use where a chunk is read before an operand asks for it
+LAST_JOB = 2**31 - 1  # number of a job, for reads that come after all that operands wait for
 OUTPUT, GATHERED = -1, -2  # instead of a chunk, for the slots of the output and of gathered pieces
 
 Received = Callable[[Any, Any], None]  # the mover's link, and its message
@@ -100,6 +102,21 @@ class BufferManager:
     def refuse_too_large(self, sizes: Sequence[int], what: str) -> None:
         """Raise MemoryLimitError if slots of these sizes never fit together."""
         check_slots(self.arena, sizes, what)
+
+    def read_ahead(self, chunks: Iterable[int], rank_of: Callable[[int], int]) -> None:
+        """Read chunks of other hosts before an operand asks for them, as long as half of the memory stays free.
+
+        `rank_of` gives the rank of the operand that reads a chunk next.
+        """
+        for chunk in chunks:
+            if chunk in self.chunks.memory or chunk in self.reads or chunk not in self.chunks.elsewhere:
+                continue
+            size = self.chunks.size(chunk)
+            if self.queue or self.arena.used + size > self.arena.capacity * MOST_AHEAD:
+                continue
+            slot = self.arena.allocate(size)
+            if slot is not None:
+                self.reads.start(chunk, slot, size, (LAST_JOB, rank_of(chunk)), ahead=True)
 
     def enqueue(self, request: AllocationRequest) -> None:
         """Add a request to the queue; calls `granted` or `refused` of the request, perhaps before returning.

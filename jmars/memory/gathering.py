@@ -257,8 +257,8 @@ class ChunkReads:
     def __contains__(self, chunk: int) -> bool:
         return chunk in self.loads or chunk in self.fetches or chunk in self.downs
 
-    def start(self, chunk: int, slot: int, size: int, urgency: tuple[int, int]) -> None:
-        """Read a chunk of `size` bytes into a slot."""
+    def start(self, chunk: int, slot: int, size: int, urgency: tuple[int, int], ahead: bool = False) -> None:
+        """Read a chunk of `size` bytes into a slot; `ahead` of operands that will ask for it."""
         chunks = self._chunks
         if chunk in chunks.disk:
             place = chunks.start_load(chunk, slot)
@@ -271,7 +271,7 @@ class ChunkReads:
             return
         away = chunks.elsewhere[chunk]
         self.fetches[chunk] = (away, slot)
-        wanted = ChunkRange(chunk, 0, size, slot, urgency)
+        wanted = ChunkRange(chunk, 0, size, slot, urgency, ahead)
         self._withdraw[chunk] = self.pull(wanted, away.hosts, partial(self._came, chunk))
 
     def withdraw(self, chunks: set[int]) -> None:

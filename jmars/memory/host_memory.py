@@ -157,6 +157,8 @@ class HostMemory:
         for chunk, size, hosts in zip(order.chunks, order.nbytes, order.hosts, strict=True):
             shape = shapes.get(chunk)
             self.chunks.locate(chunk, Elsewhere(size, tuple(hosts)), None if shape is None else tuple(shape))
+        if order.ahead:
+            self.buffers.read_ahead(order.chunks, self.next_use.next_use)
 
     def free_chunks(self, chunks: Iterable[int]) -> None:
         """Free the slots and files of chunks."""

@@ -68,6 +68,7 @@ class JobTable(Struct, frozen=True):
     late: bool = False  # each operand is offered to all workers, and the first free worker takes it
     pinned: dict[int, int] = {}  # operand: the only worker that may run it
     ephemeral: bool = False  # a process computes a single operand of the job, and ends
+    push: bool = False  # the host of a planned reader reads a chunk as soon as the chunk is there
     device: bytes = b""  # by operand, `plan_graph.GPU` or `GPU_ONLY` for a GPU, else a core; empty for cores only
 
     def bytes_of(self, operand: int, shape: Sequence[int]) -> int:
@@ -171,6 +172,7 @@ class LocateChunks(Struct, frozen=True):
     nbytes: Sequence[int]  # of each chunk
     hosts: Sequence[Sequence[int]]  # hosts that have each chunk, the preferred host first
     shapes: Mapping[int, Sequence[int]] | None = None  # by chunk, where only the run told the shape
+    ahead: bool = False  # read them now, if there is room, before an operand asks for them
 
 
 class KeepChunks(Struct, frozen=True):

@@ -97,6 +97,10 @@ class HostJob:
     closing: bool = False
     measured: list[Mapping[str, Any]] = field(default_factory=list)
     refused: Failure | None = None
+    planned: Sequence[int] = ()  # worker planned for each operand, -1 for none or an ended one
+
+    def __post_init__(self) -> None:
+        self.planned = self.table.planned
 
     @cached_property
     def neediest(self) -> int:
@@ -361,6 +365,8 @@ class HostReports:
             for operand, shape in (shapes or {}).items():
                 stored(chunk[operand], number, table.bytes_of(operand, shape))
                 self._hosts.places.shape[chunk[operand]] = tuple(shape)
+            if table.push and job.planned and not job.closing:
+                self._hosts.push(job, report.operands, number)
         self._report(Finished(report.job, report.operands, report.worker + row.first, shapes, report.microseconds))
 
     def _worker_moved(self, row: HostRow, report: WorkerMoved) -> None:

@@ -286,7 +286,7 @@ class Hosts:
             known.send(some, number)
             if not row.here:
                 continue  # no host is left: the operands wait for the next host
-            located = self._locate(table, number, some)
+            located = self._locate(number, [table.chunk[one] for operand in some for one in table.inputs[operand]])
             chosen = workers_of(row, table, some, planned)
             orders: list[Order] = [EnqueueGraph(job, some, chosen)]
             row.order([located, *orders] if located is not None else orders)
@@ -303,6 +303,7 @@ class Hosts:
         if known is None:
             return
         known.table.rank[:] = rank
+        known.planned = workers
         self.order_all(known, Rerank(job, *compressed(int_planes(rank))))
         moves: dict[int, dict[int, int]] = {}
         for operand, number in known.at.items():
@@ -380,18 +381,29 @@ class Hosts:
             if self.rows[number].here:
                 self.rows[number].order([FreeChunks(chunks, lost)])
 
-    def _locate(self, table: JobTable, number: int, operands: Sequence[int]) -> LocateChunks | None:
-        """Places of inputs that a host lacks and was not told of; None if there are none."""
-        places, inputs, chunk_of = self.places, table.inputs, table.chunk
+    def push(self, job: HostJob, operands: Sequence[int], number: int) -> None:
+        """A host has stored chunks: hosts whose planned operands read them as a whole read them ahead."""
+        table, host_of, by_host = job.table, self.host_of, dict[int, list[int]]()
+        for operand in operands:
+            readers = [one for one in table.readers[operand] if job.planned[one] >= 0]
+            readers = [one for one in readers if not table.programs[table.program[one]].gathers]
+            for to in {host_of[job.planned[one]] for one in readers if not self._is_by_size(table, one)} - {number}:
+                by_host.setdefault(to, []).append(table.chunk[operand])
+        for to, chunks in by_host.items():
+            located = self._locate(to, chunks) if self.rows[to].takes else None
+            if located is not None:
+                self.rows[to].order([structs.replace(located, ahead=True)])
+
+    def _locate(self, number: int, wanted: Iterable[int]) -> LocateChunks | None:
+        """Places of chunks that a host lacks and was not told of; None if there are none."""
+        places = self.places
         have, know = places.have, places.know
         chunks: list[int] = []
-        for operand in operands:
-            for one in inputs[operand]:
-                chunk = chunk_of[one]
-                mask = have.get(chunk, 0)
-                if not (mask | know.get(chunk, 0)) >> number & 1 and mask:
-                    places.located(chunk, number)
-                    chunks.append(chunk)
+        for chunk in wanted:
+            mask = have.get(chunk, 0)
+            if not (mask | know.get(chunk, 0)) >> number & 1 and mask:
+                places.located(chunk, number)
+                chunks.append(chunk)
         if not chunks:
             return None
         size, shape = places.size, places.shape
@@ -402,13 +414,17 @@ class Hosts:
         """Whether an operand goes where most bytes of its inputs lie: it has no planned host; or no other operand reads
         the inputs, which lie on several hosts, and the plan could not know their sizes.
         """
-        inputs, sized = table.inputs[operand], self.places.shape
+        inputs = table.inputs[operand]
         if table.planned and table.planned[operand] < 0:
             return bool(inputs)
-        if not sized or len(inputs) < 2 or any(len(table.readers[one]) > 1 for one in inputs):
+        return self._is_by_size(table, operand) and len({self.places.have.get(table.chunk[one]) for one in inputs}) > 1
+
+    def _is_by_size(self, table: JobTable, operand: int) -> bool:
+        """Whether the host of a planned operand may depend on bytes that only the run tells."""
+        inputs, sized = table.inputs[operand], self.places.shape
+        if not sized or len(inputs) < 2 or operand in table.pinned:
             return False
-        chunks = [table.chunk[one] for one in inputs]
-        return not sized.keys().isdisjoint(chunks) and len({self.places.have.get(one) for one in chunks}) > 1
+        return all(len(table.readers[one]) == 1 for one in inputs) and any(table.chunk[one] in sized for one in inputs)
 
     def _other_host(self, job: HostJob, operand: int) -> int:
         """Another host for an operand than the planned host: the able host with most bytes of the inputs."""

@@ -293,6 +293,7 @@ def prepare(
         pinned=pinned,
         device=ranked.device,
         ephemeral=settings.get("ephemeral", False),
+        push=settings.get("push", True),
     )
     stored_chunks: dict[str, list[tuple[int, int]]] = {}
     for operand, (name, index) in after.stored.items():

@@ -54,6 +54,7 @@ class ChunkRange(NamedTuple):
     stop: int
     offset: int  # of the arena
     urgency: tuple[int, int]  # number of the job, and rank of the operand that reads; the lowest is read first
+    ahead: bool = False  # no operand waits for it yet
 
 
 class ChunkElements(NamedTuple):

@@ -211,6 +211,7 @@ class Transfers(NamedTuple):
     nbytes: int = 0
     seconds: float = 0.0  # of all pulls together, which may overlap
     marks: tuple[tuple[int, ...], ...] = ()  # of the newest MARKED pulls: chunk, then the marks after "planned" in µs
+    ahead: int = 0  # chunks that were read before an operand asked for them
 
 
 @dataclass
@@ -405,10 +406,12 @@ class CarrierLink:
             log.info("pull %d is over already, and ends once more: %s", ticket, error or "its bytes came")
             return
         if not error:
-            chunks, moved, seconds, told = self._transfers.get(host, Transfers())
+            chunks, moved, seconds, told, ahead = self._transfers.get(host, Transfers())
             completed = max(marks[-1], round(1e6 * (time.monotonic() - pull.planned)))
-            told = (*told[1 - MARKED :], (pull.message[2].chunk, *marks, completed))
-            self._transfers[host] = Transfers(chunks + 1, moved + nbytes, seconds + 1e-6 * marks[-1], told)
+            wanted = pull.message[2]
+            told = (*told[1 - MARKED :], (wanted.chunk, *marks, completed))
+            ahead += wanted.ahead
+            self._transfers[host] = Transfers(chunks + 1, moved + nbytes, seconds + 1e-6 * marks[-1], told, ahead)
         if pull.withdrawn is not None:
             pull.withdrawn()
         else:

@@ -20,11 +20,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import numpy as np
 
 import jmars
+import jmars.remote
 import jmars.tensor as mt
 from jmars.config import config
 from jmars.switches import SWITCHES
@@ -74,6 +76,24 @@ def stencil() -> mt.Tensor:
     return x.sum()
 
 
+def chain() -> Any:
+    """Twenty chunks of a megabyte that one host makes; the other adds one after the other, 20 ms of work each."""
+    with jmars.annotate(worker=0):
+        made = [jmars.remote.spawn(bytes, args=(1_000_000,)) for _ in range(20)]
+    with jmars.annotate(worker=1):
+        added = jmars.remote.spawn(int, args=(0,))
+        for one in made:
+            added = jmars.remote.spawn(_added, args=(added, one))
+    return added
+
+
+def _added(before: int, more: bytes) -> int:
+    end = time.perf_counter() + 0.02
+    while time.perf_counter() < end:
+        pass
+    return before + len(more)
+
+
 FOLLOWING = "two hosts following inputs"
 WORKS: dict[str, Callable[[], mt.Tensor]] = {
     "compute": compute_bound,
@@ -105,7 +125,7 @@ def two_machines(gbit: float, delay: float) -> Iterator[jmars.Cluster]:
 def compare_values(switch: str, gbit: float, delay: float, rounds: int) -> None:
     """Print seconds and bytes moved of each work with each value of a switch."""
     with config.using(local_seconds=0), two_machines(gbit, delay) as cluster:
-        for name, work in (WORKS | {"sort": sort, "stencil": stencil}).items():
+        for name, work in (WORKS | {"sort": sort, "stencil": stencil, "chain": chain}).items():
             found: dict[str, list[tuple[float, float]]] = {}
             for number in range(rounds + 1):
                 for value in SWITCHES[switch]:
@@ -117,7 +137,7 @@ def compare_values(switch: str, gbit: float, delay: float, rounds: int) -> None:
             print(f"{name:9} {', '.join(told)}", flush=True)
 
 
-def run(cluster: jmars.Cluster, work: Callable[[], mt.Tensor]) -> tuple[float, float, float, float]:
+def run(cluster: jmars.Cluster, work: Callable[[], Any]) -> tuple[float, float, float, float]:
     """Value, seconds, bytes that hosts moved, and bytes that the plan said."""
     tensor = work()
     begun = time.perf_counter()

@@ -49,7 +49,7 @@ def test_transfers_are_told_once_in_a_while_and_add_up(monkeypatch: Any) -> None
     events.transferred(1, 0, 1, 7, 0.5)
     time.pass_on()
     marks = [[number, 1, 2, 3, 4, 5] for number in range(34, 50)]  # of the newest
-    assert told[1:] == [{"from": 0, "to": 1, "chunks": 49, "bytes": 490, "seconds": 24.5, "marks": marks}]
+    assert told[1:] == [{"from": 0, "to": 1, "chunks": 49, "bytes": 490, "seconds": 24.5, "marks": marks, "ahead": 0}]
     time.pass_on()
     assert (told[2]["from"], told[2]["bytes"]) == (1, 7)
     time.pass_on()

@@ -53,7 +53,7 @@ TABLE = """
             scheduler/shards.py
    550  why
             scheduler/why.py
-  4100  several hosts: head, roster, scheduling over hosts
+  4120  several hosts: head, roster, scheduling over hosts
             scheduler/host*.py scheduler/membership.py scheduler/elastic.py
             deploy/hosts_head.py deploy/hosts_host.py deploy/roster.py
             deploy/elastic_hosts.py deploy/member.py deploy/member_process.py

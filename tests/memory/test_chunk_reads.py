@@ -18,7 +18,7 @@ def test_a_chunk_of_another_host_fills_a_slot_and_its_reader_is_granted() -> Non
     host = Host()
     _away(host, 7)
     host.ask("reader", [7], slots=1)
-    (((chunk, start, stop, slot, _), hosts, done),) = host.pulled
+    (((chunk, start, stop, slot, *_), hosts, done),) = host.pulled
     assert (chunk, start, stop, slot, hosts) == (7, 0, SLAB, SLAB, (2, 1))
     assert 7 not in host.chunks.memory and not host.said  # no byte of it is there yet
     done("")
@@ -115,7 +115,7 @@ def test_of_a_gathered_chunk_only_the_part_travels() -> None:
         [], SLAB, granted.append, lambda error: None, "gather", 1, 1, SLAB, gather=((1, 0, 8), (7, 16, 24), (1, 8, 16))
     )
     host.buffers.enqueue(request)
-    (((chunk, start, stop, offset, _), _, done),) = host.pulled
+    (((chunk, start, stop, offset, *_), _, done),) = host.pulled
     assert (chunk, start, stop, offset - request.promised[0]) == (7, 16, 24, 8)
     (message,) = [told for told in host.told if told[0] == "gather"]
     assert message[3] == [(0, 8), (8,), (8, 8)]
@@ -170,3 +170,25 @@ def test_slots_of_stopped_reads_are_waited_for_without_a_spill() -> None:
     assert not host.told and host.said == []
     host.pulled[0][-1]("")  # the last byte came first
     assert host.said[-1][0] == "large" and not host.told and 7 not in host.chunks.memory
+
+
+def test_s3_23_chunks_are_read_ahead_into_half_of_the_memory() -> None:
+    host = Host()
+    _away(host, 6, 7, 8)
+    host.buffers.read_ahead([7, 8, 6], lambda chunk: chunk)
+    assert [(wanted.chunk, wanted.ahead) for wanted, *_ in host.pulled] == [(7, True), (8, True)]
+    for *_, done in host.pulled:
+        done("")
+    host.ask("reader", [7, 8], slots=1)
+    assert host.said == [("copied", 7), ("copied", 8), ("reader", host.said[-1][1])] and len(host.pulled) == 2
+
+
+def test_s3_23_nothing_is_read_ahead_while_an_operand_waits_for_memory() -> None:
+    host = Host()
+    _away(host, 7)
+    host.store(0, 1, 2, 3)
+    host.chunks.pins = dict.fromkeys(range(4), 1)
+    host.calls["idle"] = False
+    host.ask("reader", [], slots=1)
+    host.buffers.read_ahead([7], lambda chunk: chunk)
+    assert not host.pulled

@@ -162,12 +162,37 @@ def test_s3_18_of_hosts_with_equal_bytes_the_idler_gets_the_operand(room: Any) -
     assert not a.take() and EnqueueGraph("job-2", [2], [1]) in b.take()
 
 
+def test_s3_23_what_bytes_of_the_run_may_send_elsewhere_is_not_pushed(room: Any) -> None:
+    hosts, (_, b), _ = room
+    readers: list[list[int]] = [[2], [2], [], []]
+    hosts.open_job(
+        replace(_table(), job="job-2", planned=[0, 2, 2, 0], push=True, programs=[_Sized()], readers=readers)
+    )
+    hosts.enqueue_graph("job-2", [0], [0])
+    b.take()
+    hosts.take(0, [Finished("job-2", [0], 0, {0: (100,)})])  # 800 bytes: its reader may follow them
+    assert not b.take()
+
+
+@pytest.mark.parametrize("push", [True, False])
+def test_s3_23_the_host_of_a_planned_reader_hears_of_a_chunk_at_once(room: Any, push: bool) -> None:
+    hosts, (a, b), _ = room
+    hosts.open_job(replace(_table(), job="job-2", planned=[0, 2, 2, 0], push=push, programs=[_Sized()]))
+    hosts.enqueue_graph("job-2", [0], [0])
+    a.take(), b.take()
+    hosts.take(0, [Finished("job-2", [0], 0)])  # its reader 2 waits for 1 still
+    assert not a.take() and b.take() == [LocateChunks([100], [80], [[0]], ahead=True)] * push
+    hosts.enqueue_graph("job-2", [2], [2])
+    assert [type(order) for order in b.take()] == [EnqueueGraph] if push else [LocateChunks, EnqueueGraph]
+
+
 class _Sized(Program):
     def __init__(self) -> None:
         class Output:
             dtype = np.dtype("f8")
 
         object.__setattr__(self, "output", Output)
+        object.__setattr__(self, "steps", ())
 
 
 def test_chunks_are_freed_where_they_are_and_where_they_may_be(room: Any) -> None:

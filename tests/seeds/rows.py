@@ -86,7 +86,7 @@ ROWS = {
     "S3.20": Row("an executable graph of Fetch operands and the operand", "made when it is asked for; holds a pickle"),
     "S3.21": Row("an order that keeps few bytes stored"),
     "S3.22": Row("a queued operand may get another priority"),
-    "S3.23": Row("results are pushed to the likely reader", open="who needs a chunk reads it: decision 0057"),
+    "S3.23": Row("results are pushed to the likely reader", "its host reads them ahead: decision 0075"),
     "S3.24": Row("several processes against the global lock", "seen on two processors; four are not measured"),
     "S3.25": Row("results in shared memory"),
     "S3.26": Row("four states of an execution"),

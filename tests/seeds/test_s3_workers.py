@@ -11,8 +11,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+import jmars
 import jmars.tensor as mt
 from jmars.client import Cluster
+from jmars.config import config
 from jmars.dispatch.task_queue import TaskQueue
 from jmars.errors import MemoryLimitError
 from jmars.flow import Counters, FlowGraph
@@ -165,15 +167,32 @@ def test_s3_24_python_code_of_two_operands_runs_at_once_in_two_processes(cluster
     assert one != other and os.getpid() not in (one, other)
 
 
-def test_on_one_host_no_input_is_waited_for(cluster):
-    """No row of its own: S3.23 asks that a result is pushed, which jmars does not."""
-    job = cluster.submit_data([total(apply(_double, apply(_double, numbers(40, 1000))))], single=True)
-    assert job.result(30) == 4 * 1000 * sum(range(40))
-    timed = [event[4] for event in job.events() if event[2] == "OperandsTimed"]
-    assert {one["worker"] for one in timed} == {0, 1}
-    assert all(not one["microseconds"][1] for one in timed)  # no input was waited for
-    ended = [event[4] for event in job.events() if event[2] == "JobMoved"][-1]
-    assert ended["measured"]["moved"] == 0
+@pytest.fixture(scope="module")
+def two_hosts():
+    with Cluster.hosts(["local", "local"], n_workers=1, memory_limit="300MiB") as one:
+        yield one
+
+
+def chain(length):
+    """Chunks of one host, each added to a running total of the other host."""
+    with jmars.annotate(worker=0):
+        made = [spawn(bytes, args=(100_000,)) for _ in range(length)]
+    with jmars.annotate(worker=1):
+        added = spawn(int, args=(0,))
+        for one in made:
+            added = spawn(lambda before, more: before + len(more), args=(added, one))
+    return added
+
+
+@pytest.mark.parametrize("push", [True, False])
+def test_s3_23_a_chunk_is_pushed_to_the_host_of_its_planned_reader(two_hosts, push):
+    before = len(two_hosts.events()[0])
+    with config.using(task=config.task | {"push": push}):
+        assert two_hosts.submit(chain(20)).result(60) == 2_000_000
+    moved = [event[4] for event in two_hosts.events()[0][before:] if event[2] == "ChunksMoved"]
+    assert sum(one["chunks"] for one in moved) == 20
+    ahead = sum(one["ahead"] for one in moved)
+    assert ahead > 10 if push else not ahead
 
 
 def _double(out, inputs, number):

@@ -73,7 +73,7 @@ def test_the_first_order_is_who_this_host_is(control):
 
 def test_a_pull_is_sent_and_told_once_and_counted(control):
     ticket = control.pull("a")
-    assert control.carrier.orders[-1] == ("pull", ticket, (7, 0, 10, 4096, (5, 6)), [(1, 1)])
+    assert control.carrier.orders[-1] == ("pull", ticket, (7, 0, 10, 4096, (5, 6), False), [(1, 1)])
     control.hears("pulled", ticket, "", 1, 10, [1, 2, 3, 500_000])
     failed = control.pull("b")
     control.hears("pulled", failed, "gone", 1, 0, [1, 2, 3, 5])
