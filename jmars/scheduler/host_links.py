@@ -1,9 +1,7 @@
 """HostLinks: bandwidth and latency between hosts, as plans take them. Pure: measurements in, news out.
 
 The host that reads measures a link (transport/pulls.py); reads that the head passes on are measured by the head. A
-plan keeps its value while a link changes by less than half, since plans made for the earlier value are dropped.
-
-The links between hosts over which a plan moves chunks: it counts on their bandwidth. Pure.
+plan keeps its value while a link changes by less than half, since all plans are dropped when a new value is told.
 """
 
 from __future__ import annotations
@@ -14,9 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-from jmars.graph import Dag
-from jmars.scheduler.prepare import Prepared
 
 BANDWIDTH = 0.5e9  # bytes a second between hosts, until links are measured
 LATENCY = 1e-3
@@ -131,49 +126,3 @@ class HostLinks:
             self._reasons[source, reader] = reason
             why = f"{why}; {reason}"
         self._tell({"from": source, "to": reader, **link._asdict(), "why": why})
-
-
-def links_of(prepared: Prepared) -> frozenset[tuple[int, int]] | None:
-    """Links that the plan of a structure uses, as `planned_links`; None where the hosts of the plan are not known."""
-    hosts = None if prepared.watched is None else prepared.watched.hosts
-    if hosts is None:
-        return None
-    stored = np.full(prepared.plan.dag.n, -1, np.int64)
-    for name, some in prepared.stored.items():
-        for operand, index in some:
-            stored[operand] = prepared.places.get((name, index), -1)
-    return planned_links(prepared.plan.dag, prepared.plan.assign, stored, hosts[1])
-
-
-def planned_links(
-    dag: Dag, assign: NDArray[np.int16], stored: NDArray[np.int64], numbers: Sequence[int]
-) -> frozenset[tuple[int, int]]:
-    """Links that a plan uses.
-
-    Parameters
-    ----------
-    assign
-        Worker of each operand; -1 where the operand stands for a stored chunk, shape (n,).
-    stored
-        Row of the host that stores the chunk of such an operand; -1 where it is not known, shape (n,).
-    numbers
-        Number of the first worker of each host, ascending.
-
-    Returns
-    -------
-    frozenset of (int, int)
-        First workers of the host that is read and of the host that reads.
-
-    Examples
-    --------
-    >>> dag = Dag.from_edges(4, [0, 1, 2], [2, 2, 3])
-    >>> sorted(planned_links(dag, np.array([-1, 5, 1, 0], np.int16), np.array([0, -1, -1, -1]), [0, 4]))
-    [(4, 0)]
-    """
-    first = np.asarray(numbers, np.int64)
-    row = np.where(assign >= 0, np.searchsorted(first, assign, side="right") - 1, stored)
-    source, reader = dag.edges()
-    there, here = row[source], row[reader]
-    moves = (there != here) & (there >= 0) & (here >= 0)
-    pairs = np.unique(there[moves] * len(first) + here[moves])
-    return frozenset((numbers[pair // len(first)], numbers[pair % len(first)]) for pair in pairs.tolist())

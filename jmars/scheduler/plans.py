@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any
-from weakref import WeakKeyDictionary, WeakSet
 
 from jmars.scheduler.prepare import Prepared, Ready, least_plan_size, prepare
 from jmars.scheduler.ranking import Machine
@@ -36,8 +35,6 @@ class Plans:
         self.size = self.found = self.missed = self.dropped = self.refined = 0
         self.turn = 0
         self._lock = Lock()  # graphs are prepared in threads
-        self._links: WeakKeyDictionary[Prepared, frozenset[tuple[int, int]] | None] = WeakKeyDictionary()
-        self._slow: WeakSet[Prepared] = WeakSet()  # plans made when some link was slower than it is now
         self._kept: dict[bytes, Prepared] = {}  # the last used one last
 
     def find(
@@ -87,37 +84,12 @@ class Plans:
                     break
 
     def forget(self) -> None:
-        """Drop all plans: they were made for other machines."""
+        """Drop all plans: they were made for other machines, or for links of another bandwidth."""
         with self._lock:
             self.turn += 1
             self.dropped += len(self._kept)
             self._kept.clear()
             self.size = 0
-
-    def link_changed(self, source: int, reader: int, faster: bool) -> None:
-        """Drop the plans that move chunks over a link; where it is faster now, others are made again after a run.
-
-        Parameters
-        ----------
-        source, reader
-            First workers of the host that is read and of the host that reads.
-        """
-        from jmars.scheduler.host_links import links_of  # only several hosts need it
-
-        with self._lock:
-            for structure, prepared in list(self._kept.items()):
-                links = self._links.get(prepared) if prepared in self._links else links_of(prepared)
-                self._links[prepared] = links
-                if links is None or (source, reader) in links:
-                    del self._kept[structure]
-                    self.size -= prepared.size
-                    self.dropped += 1
-            if faster:
-                self._slow.update(self._kept.values())
-
-    def is_slow(self, prepared: Prepared) -> bool:
-        """Whether a link is faster now than when the plan was made, which did not use the link."""
-        return prepared in self._slow
 
     def ready(
         self,

@@ -137,12 +137,10 @@ class Prepared:
         asked = max((step.retries for step in program.steps if isinstance(step, Call)), default=-1)
         return RetryRule(asked, self.settings.get("retries", "auto"))
 
-    def is_off(self, makespan: float, is_slow: bool = False) -> bool:
-        """Whether to plan later runs again after a run of so many seconds: it took longer or shorter than predicted, or
-        the plan was made when a link was slow (`is_slow`).
-        """
-        if makespan < LEAST_SECONDS or self.refined >= REFINED or is_slow:
-            return is_slow and makespan >= LEAST_SECONDS
+    def is_off(self, makespan: float) -> bool:
+        """Whether a run took so much longer or shorter than predicted that later runs are planned again."""
+        if makespan < LEAST_SECONDS or self.refined >= REFINED:
+            return False
         told = self.picture["predicted"]
         return told is None or not 1 / TOLERANCE < makespan / max(told["makespan"], 1e-9) < TOLERANCE
 

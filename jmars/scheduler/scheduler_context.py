@@ -68,14 +68,13 @@ class SchedulerContext:
     def ran(self, prepared: Prepared, measured: dict[str, Any]) -> None:
         """A job, or a stage, has succeeded: compare measurements with the prediction, for later predictions.
 
-        After a large difference, or where a link is faster since, a thread plans the structure again with present
-        costs, for the next runs.
+        After a large difference a thread plans the structure again with present costs, for the next runs.
         """
         if self.machine is None:
             return
         machine = self.machine()
         machine.profile.accuracy.observe(prepared.picture.get("predicted"), measured)
-        if prepared.is_off(measured["makespan"], self.plans.is_slow(prepared)):
+        if prepared.is_off(measured["makespan"]):
             task = asyncio.ensure_future(self._refine(prepared, machine))
             self._refining.add(task)
             task.add_done_callback(self._refining.discard)

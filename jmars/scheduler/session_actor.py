@@ -366,29 +366,12 @@ class SessionActor:
                 self.plans.forget()  # made for other hosts
                 self._links = {pair: link for pair, link in self._links.items() if data["host"] not in pair}
         if kind == events.LINK_MEASURED:
-            self._link_measured(data)
+            self._links[data["from"], data["to"]] = data
+            self.plans.forget()
         if kind == events.MEMORY_CHANGED:
             held = self.held()
             data["workers"] = [{**told, "bytes": held[index]} for index, told in enumerate(data["workers"])]
         self.log.append(kind, job, data)
-
-    def _link_measured(self, data: dict[str, Any]) -> None:
-        """A link has another bandwidth: plans that do not use the link stay."""
-        from jmars.scheduler.host_links import BANDWIDTH  # only several hosts need it
-
-        pair = data["from"], data["to"]
-        before, self._links[pair] = self._links.get(pair), data
-        source, reader = (self._first_worker(host) for host in pair)
-        if source is None or reader is None:
-            self.plans.forget()  # no plan is known not to use the link
-        else:
-            known = BANDWIDTH if before is None else before["bandwidth"]
-            self.plans.link_changed(source, reader, faster=data["bandwidth"] > known)
-
-    def _first_worker(self, host: int) -> int | None:
-        """Number of the first worker of a host."""
-        name = f"{self._hosts[host]['name']}/worker-0" if host in self._hosts else ""
-        return self._workers.index(name) if name in self._workers else None
 
     def held(self) -> list[int]:
         """Bytes of the running jobs' chunks by the worker that made them."""
