@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 from jmars.flow import Counters
 from jmars.model.status import OperandState as S
-from jmars.scheduler.lifecycle import Command, Happened, Move, step, taken_in
+from jmars.scheduler.lifecycle import Happened, step, taken_in
 
 _TAKES, _ENDS, _FREES = taken_in(Happened.TAKEN), taken_in(Happened.STORED), taken_in(Happened.UNNEEDED)
 _READY, _RUNNING, _FINISHED, _FREED = int(S.READY), int(S.RUNNING), int(S.FINISHED), int(S.FREED)
@@ -250,7 +250,7 @@ class OperandActor(Rows):
             if state[operand] == _FINISHED:
                 self.held[owner[operand]] -= self.nbytes[operand]
             what = Happened.CHUNK_LOST if state[operand] == _FINISHED else Happened.NEEDED_AGAIN
-            state[operand], owner[operand] = step(S(state[operand]), what).state, -1
+            state[operand], owner[operand] = step(S(state[operand]), what), -1
         self._meet(given, Happened.GIVEN_AGAIN)
         self._withdrawn.update(withdrawn)
         worst = self.losses.worst(set(operands).intersection(again), now)
@@ -266,26 +266,26 @@ class OperandActor(Rows):
     def _meet(self, operands: Iterable[int], what: Happened, tries_left: int = 0, spread: bool = True) -> Moved:
         """Move each operand as `lifecycle` says, and (`spread`) all descendants of operands that became FATAL."""
         state, waiting = self.state, self.counters.waiting
-        known: dict[tuple[int, bool], Move] = {}
+        known: dict[tuple[int, bool], S] = {}
         moved: dict[S, list[int]] = {}
         ready: list[int] = []
         for operand in operands:
             there = not waiting[operand]
-            kind = state[operand], there
-            move = known.get(kind)
-            if move is None:
-                move = known[kind] = step(S(state[operand]), what, inputs_there=there, tries_left=tries_left)
-            if Command.SUBMIT in move.commands:
-                ready.append(operand)
-            elif move.state != state[operand]:
-                moved.setdefault(move.state, []).append(operand)
-            else:
+            before = state[operand]
+            after = known.get((before, there))
+            if after is None:
+                after = known[before, there] = step(S(before), what, inputs_there=there, tries_left=tries_left)
+            if after == before and (after != S.READY or what != Happened.MISSING):
                 continue
-            self._leave(operand, move.state)
+            if after == S.READY:
+                ready.append(operand)
+            else:
+                moved.setdefault(after, []).append(operand)
+            self._leave(operand, after)
         if spread and S.FATAL in moved:
-            after = self._meet(self.descendants(moved[S.FATAL]), Happened.HOPELESS, spread=False)
-            for state_after, those in after.states.items():
-                moved.setdefault(state_after, []).extend(those)
+            others = self._meet(self.descendants(moved[S.FATAL]), Happened.HOPELESS, spread=False)
+            for one, those in others.states.items():
+                moved.setdefault(one, []).extend(those)
         return Moved(moved, ready, self._make_ready(ready))
 
     def _leave(self, operand: int, after: S) -> None:
