@@ -395,14 +395,11 @@ class StreamedArrays(Arrays):
             pass
 
     def _writes(self, chunk: int, part: Array) -> Iterator[Call]:
-        """Calls that store a chunk: a single call, or one for each piece of a large chunk."""
+        """Calls that store a chunk, one for each piece."""
         data = memoryview(part.tobytes())
-        if len(data) <= self._piece:
-            yield len(data), ("passing", "put", chunk, data, checksum(data))
-            return
-        for start in range(0, len(data), self._piece):
+        for start in range(0, len(data) or 1, self._piece):
             piece = data[start : start + self._piece]
-            yield len(piece), ("passing", "put_piece", chunk, start, len(data), piece, checksum(piece))
+            yield len(piece), ("passing", "put", chunk, start, len(data), piece, checksum(piece))
 
 
 def arrays_of(connection: Connection, fd: int, size: int, capacity: int) -> Arrays:

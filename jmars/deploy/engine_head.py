@@ -264,13 +264,8 @@ class EngineChunks:
         return data, checksum(data)
 
     @remote_method
-    async def put(self, chunk: int, data: bytes, sent: bytes) -> None:
-        """Store a fresh chunk; `sent` is the sender's checksum."""
-        await self._workers.put(chunk, received(data, sent, f"chunk {chunk}"))
-
-    @remote_method
-    async def put_piece(self, chunk: int, start: int, size: int, data: bytes, sent: bytes) -> None:
-        """Bytes of a fresh chunk from `start` on; the chunk of `size` bytes is stored when all have come."""
+    async def put(self, chunk: int, start: int, size: int, data: bytes, sent: bytes) -> None:
+        """As ChunkTransferActor's."""
         received(data, sent, f"chunk {chunk}")
         whole, came = self._coming.get(chunk) or (bytearray(size), 0)
         if len(whole) != size or start < 0 or start + len(data) > size:

@@ -64,7 +64,7 @@ class ClusterHead(ABC):
     scheduler: Scheduler
     clients: Clients
     watch: WhyService
-    passing: Any  # the actor with the chunks: gather, put, put_piece
+    passing: Any  # the actor with the chunks: gather, put
     watch_seconds = WATCH_SECONDS
     janitor = 0
 

@@ -432,27 +432,16 @@ class HostsChunks:
         raise ChunkLostError(f"chunk {chunk} is no longer on the cluster ({error}); compute it again") from error
 
     @remote_method
-    async def put(self, chunk: int, data: bytes, sent: bytes) -> None:
-        """Store a fresh chunk; `sent` is the sender's checksum."""
-        await self._store(self._next_host(), chunk, 0, len(data), data, sent)
-
-    @remote_method
-    async def put_piece(self, chunk: int, start: int, size: int, data: bytes, sent: bytes) -> None:
-        """Bytes of a fresh chunk from `start` on; the chunk of `size` bytes is stored when all have come."""
+    async def put(self, chunk: int, start: int, size: int, data: bytes, sent: bytes) -> None:
+        """As ChunkTransferActor's."""
         if chunk not in self._coming:
             self._coming[chunk] = [self._next_host(), size]
-        number = self._coming[chunk][0]
-        await self._store(number, chunk, start, size, data, sent)
-
-    async def _store(self, number: int, chunk: int, start: int, size: int, data: bytes, sent: bytes) -> None:
-        coming = self._coming.setdefault(chunk, [number, size])
+        coming = self._coming[chunk]
+        number = coming[0]
         link = self._roster.links.get(number)
         if link is None:
             raise ClusterError(f"the host that took chunk {chunk} is gone; send the array again")
-        if size == len(data):
-            await link.channel.ask("passing", "put", chunk, data, sent)
-        else:
-            await link.channel.ask("passing", "put_piece", chunk, start, size, data, sent)
+        await link.channel.ask("passing", "put", chunk, start, size, data, sent)
         coming[1] -= len(data)
         if self._coming.get(chunk) is not coming:
             link.channel.tell("passing", "abandon", chunk, 1)

@@ -229,7 +229,8 @@ class Gateway:
         try:
             chunk = first
             async for part in parts:
-                await self.cluster.ask("passing", "put", chunk, part, checksum(part), patience=MOVING)
+                size, sent = len(part), checksum(part)
+                await self.cluster.ask("passing", "put", chunk, 0, size, part, sent, patience=MOVING)
                 chunk += 1
             await self.cluster.ask("session", "keep", key, first, count)
         except BaseException:

@@ -174,17 +174,11 @@ class ChunkTransferActor:
             self._store.unpin(ticket)
 
     @remote_method
-    async def put(self, chunk: int, data: bytes, sent: bytes) -> None:
-        """Store a fresh chunk; `sent` is the sender's checksum."""
-        received(data, sent, f"chunk {chunk}")
-        await self._store.reserve(chunk, len(data))
-        offset = self._store.reserved(chunk)  # the sender may be gone since, and the slot reused
-        self._memory[offset : offset + len(data)] = data
-        self._store.seal(chunk)
+    async def put(self, chunk: int, start: int, size: int, data: bytes, sent: bytes) -> None:
+        """Bytes of a fresh chunk from `start` on; the chunk of `size` bytes is stored when all have come.
 
-    @remote_method
-    async def put_piece(self, chunk: int, start: int, size: int, data: bytes, sent: bytes) -> None:
-        """Bytes of a fresh chunk from `start` on; the chunk of `size` bytes is stored when all have come."""
+        `sent` is the sender's checksum.
+        """
         received(data, sent, f"chunk {chunk}")
         if start < 0 or start + len(data) > size:
             raise ClusterError(f"bytes {start} to {start + len(data)} are no part of chunk {chunk}, which has {size}")
@@ -192,7 +186,7 @@ class ChunkTransferActor:
             self._left[chunk] = size
             self._slots[chunk] = asyncio.ensure_future(self._store.reserve(chunk, size))
         await self._slots[chunk]
-        offset = self._store.reserved(chunk) + start
+        offset = self._store.reserved(chunk) + start  # the sender may be gone since, and the slot reused
         self._memory[offset : offset + len(data)] = data
         self._left[chunk] -= len(data)
         if not self._left[chunk]:

@@ -33,10 +33,6 @@ class FakeConnection:
                 raise ChunkLostError("it is gone")
             return [self.kept[key] for key in args[0]]
         if method == "put":
-            chunk, data, sent = args
-            self.chunks[chunk] = received(bytes(data), sent, "x")
-            return None
-        if method == "put_piece":
             chunk, start, size, data, sent = args
             whole = self.coming.setdefault(chunk, bytearray(size))
             whole[start : start + len(data)] = received(bytes(data), sent, "x")

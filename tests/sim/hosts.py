@@ -195,9 +195,9 @@ class HostsWorld(World):
         half = len(data) // 2
         if half and self.client.random.random() < self.faults.pieces:
             for start, part in ((0, data[:half]), (half, data[half:])):
-                await passing.put_piece(chunk, start, len(data), part, checksum(part))
+                await passing.put(chunk, start, len(data), part, checksum(part))
         else:
-            await passing.put(chunk, data, checksum(data))
+            await passing.put(chunk, 0, len(data), data, checksum(data))
 
     def abandon(self, first: int, count: int) -> None:
         """Give fresh chunks up."""

@@ -23,7 +23,7 @@ def test_what_is_put_is_read_in_parts_and_nothing_stays_held():
         with mmap.mmap(-1, 4 * SLAB) as memory:
             passing = ChunkTransferActor(store, memory)
             data = bytes(range(256)) * (SLAB // 256)
-            await passing.put(3, data, checksum(data))
+            await passing.put(3, 0, len(data), data, checksum(data))
             assert await passing.gather(ChunkElements(3, 0, 1, (SLAB,), (1,))) == (data, checksum(data))
             assert (await passing.gather(ChunkElements.first(3, 50, 250)))[0] == data[250:300]
             table = np.frombuffer(data, "<u2").reshape(-1, 64)
@@ -51,7 +51,7 @@ def test_bytes_that_changed_on_their_way_are_not_stored():
         store, execution = store_of(host)
         data = bytes(SLAB)
         with pytest.raises(StorageError, match="bytes of chunk 3 changed"), mmap.mmap(-1, 4 * SLAB) as memory:
-            await ChunkTransferActor(store, memory).put(3, data, checksum(data[1:] + b"x"))
+            await ChunkTransferActor(store, memory).put(3, 0, len(data), data, checksum(data[1:] + b"x"))
         assert execution.memory.active.clients == 0 and 3 not in host.chunks.memory and not host.buffers.queue
 
     asyncio.run(ask())
@@ -64,7 +64,9 @@ def test_what_was_given_up_while_room_was_made_is_written_nowhere():
         store, execution = store_of(host)
         with mmap.mmap(-1, 4 * SLAB) as memory:
             data = b"x" * SLAB
-            putting = asyncio.ensure_future(ChunkTransferActor(store, memory).put(7, data, checksum(data)))
+            putting = asyncio.ensure_future(
+                ChunkTransferActor(store, memory).put(7, 0, len(data), data, checksum(data))
+            )
             await asyncio.sleep(0)  # it stands in line
             host.move()  # there is room: it will go on, but its client leaves first
             store.abandon(7, 1)
