@@ -436,7 +436,7 @@ class InsideLauncher:
 
 
 class GuestProcess:
-    """A host's process in a worker of an engine; see `HostProcess`.
+    """A host's process in a worker of an engine, with the methods of `LocalProcess`.
 
     Parameters
     ----------

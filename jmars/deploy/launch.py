@@ -29,15 +29,20 @@ import sys
 import threading
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jmars.deploy import host_processes
 from jmars.deploy.host_processes import ProcessStat, read_stats, state_of
 from jmars.errors import ClusterStartError
 
 if TYPE_CHECKING:
+    from jmars.deploy.inside_head import GuestProcess
+    from jmars.deploy.launch_ssh import SshOutput, SshProcess
     from jmars.deploy.roster import Roster
     from jmars.deploy.tickets import Enrolment
+
+HostProcess: TypeAlias = "LocalProcess | SshProcess | GuestProcess"  # that a launcher has started, and the way to it
+ByteStream: TypeAlias = "asyncio.StreamReader | SshOutput"
 
 log = logging.getLogger("jmars.host")
 
@@ -45,41 +50,6 @@ JOIN = ("-P", "-m", "jmars", "host", "--join", "-")  # arguments of Python on th
 ANSWER_SECONDS = 60.0  # until a host's process answers; importing from a slow network disk takes long
 OPINION_SECONDS = 4.0  # for a second opinion: a host is suspect after 3 s and given up after 8
 JANITOR_SECONDS = 8.0  # for the end of a host's processes; a janitor takes up to 5
-_LOG_BYTES = 4_000
-
-
-class HostProcess(Protocol):
-    """A process that a launcher has started, and the way to its host."""
-
-    @property
-    def out(self) -> ByteStream:
-        """Standard output."""
-        ...
-
-    @property
-    def err(self) -> ByteStream:
-        """Standard error."""
-        ...
-
-    async def send(self, line: bytes) -> None:
-        """Write to stdin; no effect after the end of the process."""
-        ...
-
-    async def status(self) -> int | None:
-        """Exit status, after the end; negative for a signal; None if the host does not say."""
-        ...
-
-    async def kill(self, pid: int) -> None:
-        """End a process without an answer, and the connection; `pid` is 0 if unknown."""
-        ...
-
-    async def run(self, words: Sequence[str], stdin: bytes, seconds: float) -> bytes | None:
-        """Standard output of a command on the host; None if the host cannot be reached within `seconds`."""
-        ...
-
-    async def close(self) -> None:
-        """End the connection; processes there go on."""
-        ...
 
 
 class Launches:
@@ -188,29 +158,6 @@ class Launched:
             return None
         return {pid: state_of(found.get(pid), (self._births or {}).get(pid)) for pid in asked}
 
-    async def ended(self) -> int | None:
-        """Wait for the end of the control process; never returns after the connection broke.
-
-        Returns
-        -------
-        int or None
-            Exit status, negative for a signal; None if the host does not say.
-        """
-        status = await self._process.status()
-        states = await self.is_alive([self.answer["pid"]])
-        if states is None or states[self.answer["pid"]] != "gone":
-            await asyncio.Event().wait()
-        return status
-
-    async def log_tail(self) -> str:
-        """The end of the host's log; of the output if the host named no log or cannot be reached."""
-        log = self.answer.get("log")
-        if isinstance(log, str) and os.path.isabs(log) and log.isprintable():
-            data = await self._process.run(["tail", "-c", str(_LOG_BYTES), "--", log], b"", OPINION_SECONDS)
-            if data:
-                return self._output.words.shown(data)
-        return self._output.words.text()
-
     async def end(self, patience: float = 0.0) -> bool:
         """Wait for the end of the control process, kill it after `patience` seconds, and wait for the janitor.
 
@@ -284,14 +231,6 @@ _PIECE = 2**14  # bytes that are read at once
 _MOST_NOISE = 2**18  # bytes before the answer
 _KEPT = 16_000  # bytes of output
 _SHOWN = 2_000  # characters of output in an error
-
-
-class ByteStream(Protocol):
-    """Output of a process, as asyncio and asyncssh give it."""
-
-    async def read(self, n: int = -1, /) -> bytes:
-        """Up to `n` bytes; none at the end."""
-        ...
 
 
 class LastWords:
@@ -501,7 +440,7 @@ class LocalLauncher:
 
 
 class LocalProcess:
-    """A child process of ours, which may outlive our event loop; see `HostProcess`."""
+    """A child process of ours, which may outlive our event loop."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -526,7 +465,7 @@ class LocalProcess:
             pass  # it has ended, and its output says why
 
     async def status(self) -> int:
-        """Exit status, after the end."""
+        """Exit status, after the end; negative for a signal. Of other launchers None where the host does not say."""
         loop, ended = asyncio.get_running_loop(), asyncio.Event()
         if self._process.poll() is None:
             watch = os.pidfd_open(self._process.pid)

@@ -253,7 +253,7 @@ class SshRoute:
 
 
 class SshProcess:
-    """A process on another machine; see `HostProcess`."""
+    """A process on another machine, with the methods of `LocalProcess`."""
 
     def __init__(self, route: SshRoute, connection: Any, process: Any) -> None:
         self._route, self._connection, self._process = route, connection, process

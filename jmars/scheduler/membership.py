@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from jmars.actors.tls import Identity
 
 JOIN_SECONDS = 60.0
-STALL_SECONDS = 1.0  # a head that looks later than this was stalled itself
+STALL_SECONDS = 1.0  # between two looks of a head that was stalled itself
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,6 @@ class SilenceLimits:
     suspect: float = 3.0
     gone: float = 8.0
     busy: float = 60.0
-
-
-@dataclass(frozen=True)
-class HostHere:
-    """A host joined."""
-
-    identity: Identity
 
 
 @dataclass(frozen=True)
@@ -59,8 +52,7 @@ class HostGone:
     """A host is gone for good under this incarnation.
 
     `how` is "silent", "stopped" (the control process is stopped, though the machine answers), "busy" (its control
-    process is busy for too long), "late" (it did not join), "replaced" (it joined again) or "ended" (it left,
-    or its process has ended).
+    process is busy for too long), "late" (it did not join) or "ended" (it left, or its process has ended).
     """
 
     identity: Identity
@@ -68,7 +60,7 @@ class HostGone:
     why: str
 
 
-Change = HostHere | HostSuspect | HostBack | HostGone
+Change = HostSuspect | HostBack | HostGone
 
 
 @dataclass(slots=True)
@@ -88,9 +80,8 @@ class Membership:
     >>> membership = Membership()
     >>> host = membership.expect(3, now=0.0)
     >>> membership.joined(host, now=1.0)
-    [HostHere(identity=Identity(host=3, incarnation=1))]
-    >>> membership.look(now=1.5), membership.look(now=2.5), membership.look(now=3.5)
-    ([], [], [])
+    >>> [membership.look(now) for now in (1.0, 1.5, 2.0, 2.5, 3.0, 3.5)]
+    [[], [], [], [], [], []]
     >>> membership.look(now=4.0)
     [HostSuspect(identity=Identity(host=3, incarnation=1), why='host 3 has not been heard for 3 s')]
     >>> membership.beat(host, heard=4.2)
@@ -102,17 +93,13 @@ class Membership:
         self._known: dict[Identity, _Known] = {}
         self._gone: dict[Identity, tuple[float, str]] = {}  # when and why
         self._incarnations: dict[int, int] = {}  # of each host the highest
-        self._looks = math.inf  # when the next look is due
+        self._looked = math.inf  # time of the last look
 
     # -- what is known
     def state(self, identity: Identity) -> str:
         """State of a host: "joining", "here", "suspect" or "gone"; "" for a host that was never expected."""
         known = self._known.get(identity)
         return known.state if known else "gone" if identity in self._gone else ""
-
-    def here(self) -> list[Identity]:
-        """Hosts that joined and are not gone, suspects too, by number."""
-        return sorted(one for one, known in self._known.items() if known.state != "joining")
 
     def refuses(self, identity: Identity, now: float) -> str:
         """Why a host may not connect; "" for a host that may."""
@@ -123,32 +110,22 @@ class Membership:
             return f"{_called(identity)} was given up {now - since:.0f} s ago: {why}; it can join as a new incarnation"
         return f"{_called(identity)} is not expected; let the cluster make a ticket for it"
 
-    @property
-    def next_look(self) -> float:
-        """When `look` must be called next; infinity where no host is known."""
-        return self._looks
-
     # -- what happens
     def expect(self, host: int, now: float, seconds: float = JOIN_SECONDS) -> Identity:
         """A host of this number is started, and must join within `seconds`; returns a new identity."""
         incarnation = self._incarnations[host] = self._incarnations.get(host, 0) + 1
         identity = Identity(host, incarnation)
         self._known[identity] = _Known("joining", now, now + seconds)
-        self._plan_look(now)
+        self._looked = min(self._looked, now)
         return identity
 
-    def joined(self, identity: Identity, now: float) -> list[Change]:
+    def joined(self, identity: Identity, now: float) -> None:
         """An expected host joins and replaces the incarnation before."""
         known = self._known.get(identity)
-        if known is None or known.state != "joining":
-            return []
-        known.state, known.heard, known.ends = "here", now, math.inf
-        changes: list[Change] = []
-        for other in [one for one in self._known if one.host == identity.host and one < identity]:
-            why = f"{_called(other)} joined again as incarnation {identity.incarnation}"
-            changes.append(self._end(other, now, "replaced", why))
-        self._plan_look(now)
-        return [*changes, HostHere(identity)]
+        if known is not None and known.state == "joining":
+            known.state, known.heard, known.ends = "here", now, math.inf
+            for other in [one for one in self._known if one.host == identity.host and one < identity]:
+                self.end(other, now, f"{_called(other)} joined again as incarnation {identity.incarnation}")
 
     def beat(self, identity: Identity, heard: float) -> list[Change]:
         """A host was heard at this time, perhaps some time ago; what tells nothing new is ignored, and hosts that are
@@ -161,7 +138,6 @@ class Membership:
         if known.state != "suspect":
             return []
         known.state = "here"
-        self._plan_look(heard)
         return [HostBack(identity, round(silent, 3))]
 
     def vouch(self, identity: Identity, now: float, stopped: float = 0.0) -> list[Change]:
@@ -179,20 +155,18 @@ class Membership:
         return self._judge(identity, known, now)
 
     def look(self, now: float) -> list[Change]:
-        """Judge all hosts by their silence; call it when `next_look` has come.
+        """Judge all hosts by their silence; call it several times a second.
 
         Where the call comes late this process did not run itself: what hosts said meanwhile is not read yet, so the
         delay is no silence of theirs.
         """
-        late = now - self._looks
+        late, self._looked = now - self._looked, now
         if late > STALL_SECONDS:
             for known in self._known.values():
                 known.heard = min(known.heard + late, now)
                 known.vouched = min(known.vouched + late, now)
                 known.ends += late
-        changes = [one for identity, known in list(self._known.items()) for one in self._judge(identity, known, now)]
-        self._plan_look(now)
-        return changes
+        return [one for identity, known in list(self._known.items()) for one in self._judge(identity, known, now)]
 
     def end(self, identity: Identity, now: float, why: str) -> list[Change]:
         """A host has left, or its process has ended, as `why` says."""
@@ -227,15 +201,6 @@ class Membership:
         del self._known[identity]
         self._gone[identity] = now, why
         return HostGone(identity, how, why)
-
-    def _plan_look(self, now: float) -> None:
-        """Set when `look` is due: at the next possible change of a host, at the latest after `STALL_SECONDS`."""
-        due = now + STALL_SECONDS if self._known else math.inf
-        for known in self._known.values():
-            _, since, limit = self._case(known, now)
-            times = (since + limit, known.heard + self.silence.suspect, known.vouched + self.silence.suspect)
-            due = min([due, *(at for at in (times if known.state != "joining" else (known.ends,)) if at > now)])
-        self._looks = due
 
 
 def _reason(identity: Identity, how: str, seconds: float) -> str:

@@ -252,9 +252,7 @@ def unreached() -> list[Definition]:
 # Definitions that no entry point reaches, with the reason why they stay.
 KEPT = {
     "jmars.deploy.host_processes": "its source is sent to another machine and runs there",
-    "jmars.deploy.launch:log_tail": "the end of a far log, for errors of a host",
     "jmars.deploy.launch_ssh:address_here": "our address on the way to a machine, as ssh sees it",
-    "jmars.scheduler.membership:next_look": "for a caller that sleeps until then",
     "jmars.kernels.cuda_text:has_numpys_bits": "for tests: which texts give NumPy's bits",
     "jmars.optimize.fuse_groups": "undoes fusion; the five documents ask for it (S1.3)",
     "jmars.actors.dialogue:tell_later": "a delayed message, part of Mars's actors (tests/seeds/test_s3_actors.py)",
