@@ -81,35 +81,10 @@ class RemoteScheduler:
     def report(self, report: Report) -> None:
         """Remember and send a report; one that comes twice or too late changes nothing that is remembered."""
         known = self._known
-        match report:
-            case ChunksLost(chunks) | InputsMissing(chunks=chunks):
-                known.chunks_gone(chunks)
-            case ChunksKept(chunks, worker):
-                known.kept(chunks, worker)
-        if getattr(report, "job", "") in known.jobs:
-            self._remember(report)
+        known.note(report)
         if isinstance(report, JobClosed | Refused) and report.job not in known.jobs and self._is_abandoned(report.job):
             return
         self._send(report)
-
-    def _remember(self, report: Report) -> None:
-        """Remember a report of an open job."""
-        known = self._known
-        match report:
-            case Started(job, operands, worker):
-                known.running(job, operands, worker)
-            case Finished(job, operands, worker, shapes):
-                known.stored(job, operands, worker, shapes)
-            case Refused(job, -1):
-                known.refused(job)
-            case Failed(job, operand) | Refused(job, operand):
-                known.gone(job, [operand])
-            case Interrupted(job, operands) | WorkerLost(job, operands) | InputsMissing(job, operands):
-                known.gone(job, operands)
-            case OperandsReturned(job, operands):
-                known.gone(job, operands)
-            case JobClosed(job, measured):
-                known.close(job, measured)
 
     def _is_abandoned(self, job: str) -> bool:
         """Whether a closed job was abandoned, of which the scheduler is not told."""
@@ -176,7 +151,7 @@ class Orders:
             case _ if getattr(order, "job", "") not in known.jobs:
                 pass  # the job was refused, or is closed
             case EnqueueGraph(job, operands, chosen):
-                known.queued(job, operands)
+                known.jobs[job].set(operands, QUEUED)
                 if known.jobs[job].stopped:
                     self._reports.report(Interrupted(job, list(operands), -1))
                 else:
@@ -252,6 +227,13 @@ class JobSnapshot:
         self.sizes: dict[int, tuple[int, ...]] = {}  # shapes of stored operands that were unknown before
         self.stopped = False  # no operand runs any more
 
+    def set(self, operands: Iterable[int], state: int, worker: int | None = None) -> None:
+        """Operands have this state now, on a worker where they run or are stored."""
+        for operand in operands:
+            self.state[operand] = state
+            if worker is not None:
+                self.worker[operand] = worker
+
     def as_data(self) -> dict[str, Any]:
         """Plain data for a message; operands as bytes of <u4, stored operands by worker."""
         states = np.frombuffer(bytes(self.state), np.uint8)
@@ -295,61 +277,38 @@ class RecoverySnapshot:
         self.jobs[table.job] = JobSnapshot(table)
         self.closed.pop(table.job, None)
 
-    def queued(self, job: str, operands: Iterable[int]) -> None:
-        """Operands were queued."""
-        state = self.jobs[job].state
-        for operand in operands:
-            state[operand] = QUEUED
-
-    def running(self, job: str, operands: Iterable[int], worker: int) -> None:
-        """A worker took operands."""
-        known = self.jobs[job]
-        state, by = known.state, known.worker
-        for operand in operands:
-            state[operand] = RUNNING
-            by[operand] = worker
-
-    def stored(self, job: str, operands: Iterable[int], worker: int, sizes: Mapping[int, Any] | None) -> None:
-        """Chunks of operands are stored."""
-        known = self.jobs[job]
-        state, by = known.state, known.worker
-        for operand in operands:
-            state[operand] = STORED
-            by[operand] = worker
-        if sizes:
-            known.sizes.update(sizes)
-
-    def gone(self, job: str, operands: Iterable[int]) -> None:
-        """Operands do not run here any more, and are not stored."""
-        state = self.jobs[job].state
-        for operand in operands:
-            state[operand] = NOT_HERE
-
-    def chunks_gone(self, chunks: Iterable[int]) -> None:
-        """Stored chunks are lost."""
-        for known in self.jobs.values():
-            for chunk in chunks:
-                operand = chunk - known.base
-                if 0 <= operand < len(known.state) and known.state[operand] == STORED:
-                    known.state[operand] = NOT_HERE
-
-    def kept(self, chunks: Iterable[int], worker: int) -> None:
-        """Stored chunks moved to the host of `worker`."""
-        for known in self.jobs.values():
-            for chunk in chunks:
-                if chunk - known.base in known.worker:
-                    known.worker[chunk - known.base] = worker
-
-    def refused(self, job: str) -> None:
-        """A job could not be opened."""
-        del self.jobs[job]
-
-    def close(self, job: str, measured: dict[str, Any]) -> None:
-        """A job was closed."""
-        del self.jobs[job]
-        self.closed[job] = measured
-        for old in list(self.closed)[:-REMEMBERED_JOBS]:
-            del self.closed[old]
+    def note(self, report: Report) -> None:
+        """Take a report of the workers; of jobs that are not open only what it says of chunks."""
+        match report:
+            case ChunksLost(chunks) | InputsMissing(chunks=chunks):
+                for one in self.jobs.values():
+                    mine = [chunk - one.base for chunk in chunks if 0 <= chunk - one.base < len(one.state)]
+                    one.set([operand for operand in mine if one.state[operand] == STORED], NOT_HERE)
+            case ChunksKept(chunks, worker):
+                for one in self.jobs.values():
+                    one.worker.update((c - one.base, worker) for c in chunks if c - one.base in one.worker)
+        known = self.jobs.get(getattr(report, "job", ""))
+        if known is None:
+            return
+        match report:
+            case Started(_, operands, worker):
+                known.set(operands, RUNNING, worker)
+            case Finished(_, operands, worker, shapes):
+                known.set(operands, STORED, worker)
+                known.sizes.update(shapes or {})
+            case Refused(job, -1):
+                del self.jobs[job]
+            case Failed(_, operand) | Refused(_, operand):
+                known.set([operand], NOT_HERE)
+            case Interrupted(_, operands) | WorkerLost(_, operands) | InputsMissing(_, operands):
+                known.set(operands, NOT_HERE)
+            case OperandsReturned(_, operands):
+                known.set(operands, NOT_HERE)
+            case JobClosed(job, measured):
+                del self.jobs[job]
+                self.closed[job] = measured
+                for old in list(self.closed)[:-REMEMBERED_JOBS]:
+                    del self.closed[old]
 
     def as_data(self, besides: Iterable[tuple[int, int]]) -> dict[str, Any]:
         """Plain data for a message; `besides` are (first, count) of chunks that clients upload."""
