@@ -14,6 +14,7 @@ import io
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from pathlib import Path
@@ -453,7 +454,7 @@ class WebClient:
         """An array that the gateway sends as .npy."""
         with self._answer("GET", path, query) as answer:
             try:
-                return npy_format.read_array(_Whole(answer), allow_pickle=False)
+                return npy_format.read_array(answer, allow_pickle=False)
             except (ValueError, EOFError) as error:
                 raise ProtocolError(f"what came is no whole .npy array ({error}); ask again") from error
 
@@ -468,9 +469,10 @@ class WebClient:
         with self._answer("PUT", path, None, _pieces(head.getvalue(), array, order), _NPY, size) as answer:
             return _json(answer.read(_LONGEST))
 
+    @contextmanager
     def _answer(
         self, method: str, path: str, query: Mapping[str, Any] | None, data: Any = None, kind: str = "", size: int = -1
-    ) -> Any:
+    ) -> Iterator[http.client.HTTPResponse]:
         """A successful answer; raises the error of a refusal."""
         headers = {"Authorization": f"Bearer {self._token}"}
         if data is not None:
@@ -487,48 +489,21 @@ class WebClient:
         import http.client  # 20 ms, which who has no gateway need not wait
 
         make = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
-        connection = make(self._netloc, timeout=REPLY_SECONDS)
-        try:
+        with closing(make(self._netloc, timeout=REPLY_SECONDS)) as connection:
             try:
-                connection.request(request["method"], request["path"], data, request["headers"])
-            except (BrokenPipeError, ConnectionResetError):
-                pass  # refused before all was sent: the answer says why
-            answer = connection.getresponse()
-        except (OSError, http.client.HTTPException) as error:
-            connection.close()
-            raise ClusterLostError(
-                f"the gateway at {self.address} does not answer ({error}); is it open? `python -m jmars web` opens one"
-            ) from error
-        if answer.status >= 300:
-            try:
+                with suppress(
+                    BrokenPipeError, ConnectionResetError
+                ):  # refused before all was sent: the answer says why
+                    connection.request(request["method"], request["path"], data, request["headers"])
+                answer = connection.getresponse()
+            except (OSError, http.client.HTTPException) as error:
+                raise ClusterLostError(
+                    f"the gateway at {self.address} does not answer ({error}); is it open? "
+                    "`python -m jmars web` opens one"
+                ) from error
+            if answer.status >= 300:
                 raise _told(answer.status, answer.read(_LONGEST))
-            finally:
-                connection.close()
-        return _Answer(connection, answer)
-
-
-class _Answer:
-    """An answer that is read to its end, and then the connection closed."""
-
-    def __init__(self, connection: http.client.HTTPConnection, answer: http.client.HTTPResponse) -> None:
-        self._connection, self._answer = connection, answer
-
-    def __enter__(self) -> http.client.HTTPResponse:
-        return self._answer
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.close()
-
-
-class _Whole:
-    """Reads as a file does: all that is asked for, or less at the end."""
-
-    def __init__(self, answer: http.client.HTTPResponse) -> None:
-        self._answer = answer
-
-    def read(self, size: int = -1) -> bytes:
-        """The next `size` bytes."""
-        return self._answer.read(size if size >= 0 else None)
+            yield answer
 
 
 def _pieces(head: bytes, array: np.ndarray[Any, Any], order: str) -> Iterator[bytes]:

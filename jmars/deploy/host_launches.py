@@ -12,13 +12,12 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from jmars.actors.tls_link import format_address
 from jmars.deploy.control_process import process_settings
 from jmars.deploy.hosts_host import LOCAL
 from jmars.deploy.launch import Launches, LocalLauncher
 from jmars.deploy.launch_ssh import SshLauncher
 from jmars.deploy.roster import Roster
-from jmars.deploy.tickets import LEASE, LOOPBACK, Enrolment, Ticket
+from jmars.deploy.tickets import LEASE, LOOPBACK, Enrolment
 from jmars.errors import JmarsError
 
 Result = TypeVar("Result")
@@ -34,8 +33,6 @@ class HostLaunches(Launches):
 
     Parameters
     ----------
-    cluster
-        Id of the cluster.
     places
         As of `hosts_host.hosts_head`.
     port
@@ -46,14 +43,13 @@ class HostLaunches(Launches):
 
     def __init__(
         self,
-        cluster: str,
         places: Sequence[Mapping[str, Any]],
         roster: Roster,
         enrolment: Enrolment,
         port: int,
         far_port: Callable[[], Awaitable[int]],
     ) -> None:
-        super().__init__(cluster, roster, enrolment, port)
+        super().__init__(roster, enrolment, port)
         self._places, self._far_port = places, far_port
         self._is_open = any(_is_far(place) for place in places)  # the head listens on all addresses
         self._known: list[str] = []  # addresses of this machine that hosts reach
@@ -113,22 +109,10 @@ class HostLaunches(Launches):
         """Start a host; `addresses` of this machine are tried in that order."""
         name = str(place["name"])
         identity = self._roster.expect(number, name)
-        ticket = Ticket(
-            self._cluster,
-            name,
-            *identity,
-            tuple(format_address(one, port) for one in addresses),
-            self._enrolment.authority.certificate,
-            self._enrolment.invite(identity, time.monotonic()),
-            place["limit"],
-            place["workers"] or None,
-            place["threads"],
-            place["spill"],
-            lease,
-            place["gpus"],
-        )
+        secret = self._enrolment.invite(identity, time.monotonic())
+        ticket = self._enrolment.ticket(name, identity, secret, addresses, port, place, lease)
         before, self._placed[number] = self._launched.get(number), place
-        self._launched[number] = await launcher.start(ticket.line(), name, process_settings(place["threads"]))
+        self._launched[number] = await launcher.start(ticket, name, process_settings(place["threads"]))
         if before is not None:
             await before.close()
         log.info("host %d (%s) runs: %s", number, launcher.place, self._launched[number].answer)

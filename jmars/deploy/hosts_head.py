@@ -105,7 +105,7 @@ class HostsHead(ClusterHead):
         listen = partial(serve_tls, port=0, context=context, accept=self.roster.accept, beats=beats)
         listen = partial(listen, strangers=strangers(enrolment))
         members = await listen(address)
-        self._tickets = JoinTickets(self.orders["id"], self.roster, enrolment, partial(listen, ""))
+        self._tickets = JoinTickets(self.roster, enrolment, partial(listen, ""))
         self.roster.again = self._tickets.again
         bits = CommonBits(self.roster, self.orders["same_bits"], self.hosts_start_again)
         self.roster.environment = bits.environment
@@ -157,7 +157,7 @@ class HostsHead(ClusterHead):
     def launches(self, enrolment: Enrolment, port: int) -> Launches:
         """Starts and ends hosts; the hosts dial `port`."""
         places, far_port = self.orders["hosts"], self._tickets.port
-        return HostLaunches(self.orders["id"], places, self.roster, enrolment, port, far_port)
+        return HostLaunches(places, self.roster, enrolment, port, far_port)
 
     async def start_hosts(self, launches: Any) -> None:
         """Start the hosts; raises ClusterStartError."""

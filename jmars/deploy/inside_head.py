@@ -25,17 +25,18 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from jmars.actors.tls import Identity
-from jmars.actors.tls_link import format_address
+from jmars.deploy.ca import CertificateAuthority
 from jmars.deploy.control_process import process_settings
 from jmars.deploy.folders import Folders
 from jmars.deploy.hosts_head import HostsHead
 from jmars.deploy.launch import ANSWER_SECONDS, Launched, Launches, hear
 from jmars.deploy.member import own_address
 from jmars.deploy.roster import Roster
-from jmars.deploy.tickets import LOOPBACK, Enrolment, Ticket
+from jmars.deploy.tickets import LOOPBACK, Enrolment
 from jmars.engines import guests
 from jmars.errors import ClusterError, ClusterStartError, text_of
 
@@ -67,7 +68,7 @@ class InsideHead(HostsHead):
 
     def launches(self, enrolment: Enrolment, port: int) -> InsideLaunches:
         """Starts and ends the hosts."""
-        self._launches = InsideLaunches(self.orders["id"], self._hosting, self.roster, enrolment, port)
+        self._launches = InsideLaunches(self._hosting, self.roster, enrolment, port)
         return self._launches
 
     async def start_hosts(self, launches: Any) -> None:
@@ -203,16 +204,14 @@ class InsideLaunches(Launches):
 
     Parameters
     ----------
-    cluster
-        Id of the cluster.
     hosting
         An engine that is connected.
     port
         Where the head listens for hosts.
     """
 
-    def __init__(self, cluster: str, hosting: Hosting, roster: Roster, enrolment: Enrolment, port: int) -> None:
-        super().__init__(cluster, roster, enrolment, port)
+    def __init__(self, hosting: Hosting, roster: Roster, enrolment: Enrolment, port: int) -> None:
+        super().__init__(roster, enrolment, port)
         self._hosting = hosting
         self._berths: Mapping[str, Berth] = {}
         self._keepers: dict[str, asyncio.Task[None]] = {}  # by berth
@@ -350,22 +349,12 @@ class InsideLaunches(Launches):
         number = max(self._roster.names, default=0) + 1  # the head is number 0
         name = f"host-{number}" if is_loopback(berth.address) else f"host-{number}-{berth.address}"
         identity = self._roster.expect(number, name)
-        ticket = Ticket(
-            self._cluster,
-            name,
-            *identity,
-            tuple(format_address(one, self._port) for one in self._hosting.heads()),
-            self._enrolment.authority.certificate,
-            None,
-            berth.memory,
-            berth.cores,
-            1,
-            berth.spill,
-            INSIDE_LEASE,
-        )
+        settings = {"limit": berth.memory, "workers": berth.cores, "threads": 1, "spill": berth.spill, "gpus": 0}
+        heads = self._hosting.heads()
+        ticket = self._enrolment.ticket(name, identity, None, heads, self._port, settings, INSIDE_LEASE)
         self._lost[number] = asyncio.Event()
-        launcher = InsideLauncher(self._cluster, berth, self._enrolment.authority.sign, identity)
-        self._launched[number] = await launcher.start(ticket.line(), name, process_settings(1))
+        launcher = InsideLauncher(berth, self._enrolment.authority, identity)
+        self._launched[number] = await launcher.start(ticket, name, process_settings(1))
         self._in[number] = berth
         log.info("host %d (%s) runs: %s", number, berth.place, self._launched[number].answer)
         await self._hosting.hold(berth.key, launcher.guest)
@@ -373,8 +362,6 @@ class InsideLaunches(Launches):
 
 
 CALL_SECONDS = 5.0  # beyond what a function may take: the way to the worker and back
-
-Sign = Callable[[bytes, Identity], bytes]
 
 
 @dataclass(eq=False)
@@ -398,12 +385,6 @@ class InsideLauncher:
 
     Parameters
     ----------
-    cluster
-        Id of the cluster.
-    berth
-        The worker.
-    sign
-        Makes a certificate, PEM text, from a request and the identity of the host.
     identity
         The host.
     patience
@@ -416,10 +397,11 @@ class InsideLauncher:
     """
 
     def __init__(
-        self, cluster: str, berth: Berth, sign: Sign, identity: Identity, patience: float = ANSWER_SECONDS
+        self, berth: Berth, authority: CertificateAuthority, identity: Identity, patience: float = ANSWER_SECONDS
     ) -> None:
-        self.place, self.guest = berth.place, f"{cluster}-{identity.host}-{identity.incarnation}"
-        self._berth, self._sign, self._identity, self._patience = berth, sign, identity, patience
+        self.place, self.guest = berth.place, f"{authority.cluster}-{identity.host}-{identity.incarnation}"
+        self._berth, self._patience = berth, patience
+        self._certified = partial(authority.sign, identity=identity)
 
     async def start(self, ticket: bytes, name: str, environment: Mapping[str, str]) -> Launched:
         """Start a process there and wait for the answer; see `LocalLauncher.start`."""
@@ -430,9 +412,6 @@ class InsideLauncher:
             raise
         except Exception as error:  # of the engine, of a worker that has left
             raise ClusterStartError(f"{name} ({self.place}) did not start: {text_of(error)}") from error
-
-    def _certified(self, request: bytes) -> bytes:
-        return self._sign(request, self._identity)
 
 
 class GuestProcess:

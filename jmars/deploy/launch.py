@@ -57,14 +57,12 @@ class Launches:
 
     Parameters
     ----------
-    cluster
-        Id of the cluster.
     port
         Where the head listens for hosts.
     """
 
-    def __init__(self, cluster: str, roster: Roster, enrolment: Enrolment, port: int) -> None:
-        self._cluster, self._roster, self._enrolment, self._port = cluster, roster, enrolment, port
+    def __init__(self, roster: Roster, enrolment: Enrolment, port: int) -> None:
+        self._roster, self._enrolment, self._port = roster, enrolment, port
         self._launched: dict[int, Launched] = {}  # by number
 
     @abstractmethod

@@ -77,7 +77,15 @@ class Roster:
         Set when two hosts can be dialled.
     environment
         Gives the variables for a restart of a host, by name and facts; empty if the host may join.
+
+    The callables are set before the first host joins.
     """
+
+    opinion: Callable[[int], Awaitable[str]]
+    passed: Callable[[int, int, int, float], None]
+    back: Callable[[int], None]
+    again: Callable[[int], tuple[int, bytes]]
+    environment: Callable[[str, HostFacts], dict[str, str]]
 
     def __init__(
         self,
@@ -94,13 +102,8 @@ class Roster:
         self.addresses: dict[int, str] = {}  # of hosts that listen for others
         self.two_listen = asyncio.Event()
         self.membership = Membership()
-        self.opinion: Callable[[int], Awaitable[str]] = _no_opinion
-        self.passed: Callable[[int, int, int, float], None] = _not_measured
         self.come = asyncio.Event()
-        self.back: Callable[[int], None] = _nobody_asks
         self.ucx = "no"
-        self.again: Callable[[int], tuple[int, bytes]] = _never_again
-        self.environment: Callable[[str, HostFacts], dict[str, str]] = _no_environment
         self.on_news: dict[int, Callable[[], None]] = {}  # called when a host that leaves has reported, or is gone
         self._asking: dict[int, asyncio.Task[None]] = {}
         self._lost: dict[int, str] = {}  # hosts that are not back, and why they were given up
@@ -381,26 +384,6 @@ class Seat:
     def ended(self, channel: LastingChannel, why: str) -> None:
         """The link has ended for good."""
         self._roster.lost(self.number, why)
-
-
-def _not_measured(source: int, reader: int, nbytes: int, seconds: float) -> None:
-    """Does nothing: no plans with links."""
-
-
-def _nobody_asks(number: int) -> None:
-    """No launcher looks after the processes of hosts."""
-
-
-async def _no_opinion(number: int) -> str:
-    return ""
-
-
-def _never_again(number: int) -> tuple[int, bytes]:
-    return 0, b""
-
-
-def _no_environment(name: str, facts: HostFacts) -> dict[str, str]:
-    return {}
 
 
 class HostsChunks:

@@ -28,7 +28,7 @@ import socket
 import stat
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, NamedTuple
@@ -195,10 +195,8 @@ class JoinTickets:
         Listens for hosts of other machines, too.
     """
 
-    def __init__(
-        self, cluster: str, roster: Roster, enrolment: Enrolment, listen: Callable[[], Awaitable[TlsServer]]
-    ) -> None:
-        self._cluster, self._roster, self._enrolment, self._listen = cluster, roster, enrolment, listen
+    def __init__(self, roster: Roster, enrolment: Enrolment, listen: Callable[[], Awaitable[TlsServer]]) -> None:
+        self._roster, self._enrolment, self._listen = roster, enrolment, listen
         self._server: TlsServer | None = None
         self._opening = asyncio.Lock()
         self._made = 0
@@ -220,20 +218,8 @@ class JoinTickets:
         """
         port = await self.port()
         asked, secret = self._invite(seconds, hosts, self._roster.expect_new)
-        return Ticket(
-            self._cluster,
-            "a host that joins",
-            *asked,
-            tuple(format_address(one, port) for one in addresses or own_addresses()),
-            self._enrolment.authority.certificate,
-            secret,
-            settings["limit"],
-            settings["workers"],
-            settings["threads"],
-            settings["spill"],
-            LEASE,
-            settings["gpus"],
-        ).line()
+        head = addresses or own_addresses()
+        return self._enrolment.ticket("a host that joins", asked, secret, head, port, settings, LEASE)
 
     async def port(self) -> int:
         """Port for hosts of any machine."""
@@ -359,11 +345,31 @@ class Enrolment:
         self._invitations[identity] = _Invitation(secret, now + seconds, hosts, seat or (lambda: identity))
         return secret
 
-    def withdraw(self, identity: Identity) -> None:
-        """The ticket of a host is not valid any more; one that was used has had its effect."""
-        if identity in self._invitations:
-            self._invitations[identity].left = 0
-            self._invitations[identity].answers.clear()
+    def ticket(
+        self,
+        name: str,
+        identity: Identity,
+        secret: bytes | None,
+        head: Iterable[str],
+        port: int,
+        settings: Mapping[str, Any],
+        lease: float,
+    ) -> bytes:
+        """A ticket as a line; `head` are addresses of this machine, `settings` limit, workers, threads, spill, gpus."""
+        return Ticket(
+            self.authority.cluster,
+            name,
+            *identity,
+            tuple(format_address(one, port) for one in head),
+            self.authority.certificate,
+            secret,
+            settings["limit"],
+            settings["workers"] or None,
+            settings["threads"],
+            settings["spill"],
+            lease,
+            settings["gpus"],
+        ).line()
 
     def admit(self, identity: Identity, request: bytes, proof: bytes, now: float) -> EnrolmentAnswer:
         """The certificate of a host.

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Any
 
@@ -314,9 +314,6 @@ class ExecutionActor:
         gpus: Sequence[str] = (),
     ) -> None:
         self._scheduler: ReportPort | None = None
-        events = ChunkEventReporter(
-            lambda chunk: self.memory.chunks.is_here(chunk), lambda: self.dispatch.jobs.by_name, self.report
-        )
         self.memory = HostMemory(
             arena,
             workers,
@@ -324,11 +321,11 @@ class ExecutionActor:
                 active=lambda: self.dispatch.active_batches(),
                 admitted=lambda: self.dispatch.dispatch(),
                 requeue=lambda table, operand: self.dispatch.requeue(table, operand),
-                refused=events.refused,
+                refused=self._refused,
                 waited=lambda *times: self.dispatch.times.waited(*times),
-                moved=events.moved,
+                moved=self._moved,
                 copied=lambda chunk: self.report(ChunksCopied([chunk])),
-                lost=events.lost,
+                lost=lambda chunk, why: self.report(ChunksLost([chunk], why)),
                 answer=lambda worker, slot, why: self.dispatch.answer(worker, slot, why),
                 is_leaving=lambda worker: self.dispatch.is_leaving(worker),
                 recycle=lambda: self.dispatch.recycling.shed(),
@@ -403,6 +400,23 @@ class ExecutionActor:
             else:
                 self.report(ChunksLost([chunk], "its host is gone, and the copy of another host was evicted"))
 
+    # -- events of chunks, as reports about operands
+    def _moved(self, chunk: int, on_disk: bool) -> None:
+        """A chunk was spilled or reloaded: report the operand."""
+        for table in list(self.dispatch.jobs.by_name.values()):
+            operand = chunk - table.base
+            if 0 <= operand < len(table.chunk) and table.program[operand] >= 0:
+                self.report(Spilled(table.job, [operand], on_disk))
+
+    def _refused(self, job: str, operand: int, error: Exception) -> None:
+        """An operand can never get memory here or, after a ChunkLostError, not before all inputs are here again."""
+        if not isinstance(error, ChunkLostError):
+            self.report(Refused(job, operand, Failure.of(error)))
+            return
+        table = self.dispatch.jobs.by_name[job]
+        missing = [table.chunk[i] for i in table.inputs[operand] if not self.chunks.is_here(table.chunk[i])]
+        self.report(InputsMissing(job, [operand], missing, str(error)))
+
     # -- the life of the host
     def add_worker(self) -> None:
         """A worker comes."""
@@ -423,46 +437,3 @@ class ExecutionActor:
         """Replace no process from now on."""
         self.dispatch.close()
         self.processes.close()
-
-
-class ChunkEventReporter:
-    """Turns events of chunks into reports about operands.
-
-    Parameters
-    ----------
-    is_here
-        Tells whether a chunk is on this host.
-    jobs
-        Gives the tables of the open jobs, by name.
-    report
-        Sends a report to the scheduler.
-    """
-
-    def __init__(
-        self,
-        is_here: Callable[[int], bool],
-        jobs: Callable[[], Mapping[str, JobTable]],
-        report: Callable[[Report], None],
-    ) -> None:
-        self._is_here, self._jobs, self._report = is_here, jobs, report
-
-    def moved(self, chunk: int, on_disk: bool) -> None:
-        """A chunk was spilled or reloaded: report the operand."""
-        for table in list(self._jobs().values()):
-            operand = chunk - table.base
-            if 0 <= operand < len(table.chunk) and table.program[operand] >= 0:
-                self._report(Spilled(table.job, [operand], on_disk))
-
-    def lost(self, chunk: int, why: str) -> None:
-        """A chunk that was stored here cannot be read back."""
-        self._report(ChunksLost([chunk], why))
-
-    def refused(self, job: str, operand: int, error: Exception) -> None:
-        """An operand can never get memory here or, after a ChunkLostError, not before all inputs are here again."""
-        if not isinstance(error, ChunkLostError):
-            self._report(Refused(job, operand, Failure.of(error)))
-            return
-        table = self._jobs()[job]
-        inputs = [table.chunk[i] for i in table.inputs[operand]]
-        missing = [chunk for chunk in inputs if not self._is_here(chunk)]
-        self._report(InputsMissing(job, [operand], missing, str(error)))

@@ -41,9 +41,6 @@ def test_the_same_request_gets_the_same_answer_while_the_ticket_is_valid():
     assert enrolment.admit(*again, now=2.0) == certificate  # of no use without the key, which no wire has seen
     with pytest.raises(HostRefusedError, match="valid until 1 s ago"):
         enrolment.admit(*again, now=61.0)
-    enrolment.withdraw(WHO)
-    with pytest.raises(HostRefusedError, match="used already"):
-        enrolment.admit(*again, now=3.0)
 
 
 def test_a_late_ticket_is_refused_and_a_jobs_may_be_valid_for_longer():
@@ -79,15 +76,6 @@ def test_a_false_request_does_not_use_the_ticket_up():
     with pytest.raises(AuthenticationError, match="request for a certificate is refused"):
         enrolment.admit(WHO, b"x", prove(secret, CLUSTER, WHO, b"x"), now=1.0)
     assert enrolment.admit(*asked(secret), now=2.0)
-
-
-def test_a_withdrawn_ticket_is_refused():
-    enrolment = Enrolment(AUTHORITY)
-    secret = enrolment.invite(WHO, now=0.0)
-    enrolment.withdraw(WHO)
-    enrolment.withdraw(Identity(9, 9))
-    with pytest.raises(HostRefusedError):
-        enrolment.admit(*asked(secret), now=1.0)
 
 
 def test_an_incarnation_is_invited_once():

@@ -57,7 +57,7 @@ async def launching(engine: Engine) -> AsyncIterator[tuple[Roster, InsideLaunche
     """A head, and what starts its hosts; a host that is lost is told."""
     async with head() as (roster, authority, ticket):
         port = int(ticket.head[0].rpartition(":")[2])
-        launches = InsideLaunches("5f3a9c01", engine, roster, Enrolment(authority), port)
+        launches = InsideLaunches(engine, roster, Enrolment(authority), port)
         roster.opinion = launches.opinion
         roster.changed = lambda number, state, why: launches.lost(number) if state == "lost" else None
         try:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from jmars.actors.tls import Identity
 from jmars.deploy.control_process import ended_within, process_settings
 from jmars.deploy.inside_head import InsideLauncher
 from jmars.deploy.launch import Launched
@@ -18,9 +18,9 @@ from jmars.errors import ClusterStartError
 from tests.deploy.guests_here import WHO, Here, head
 
 
-async def started(berth: Here, sign: Callable[[bytes, Identity], bytes], ticket: Ticket) -> Launched:
+async def started(berth: Here, authority: Any, ticket: Ticket) -> Launched:
     """The host of a ticket, in a worker."""
-    return await InsideLauncher(ticket.cluster, berth, sign, WHO).start(ticket.line(), ticket.name, process_settings(1))
+    return await InsideLauncher(berth, authority, WHO).start(ticket.line(), ticket.name, process_settings(1))
 
 
 async def all_ended(pids: list[int]) -> bool:
@@ -31,7 +31,7 @@ def test_a_guest_joins_and_no_key_crosses_the_engines_wire() -> None:
     async def story() -> bytes:
         berth = Here()
         async with head() as (roster, authority, ticket):
-            host = await started(berth, authority.sign, ticket)
+            host = await started(berth, authority, ticket)
             info = await roster.links[1].channel.ask("member", "info")
             assert [info["pid"], info["janitor"]["pid"]] == host.pids
             assert await host.is_alive() == dict.fromkeys(host.pids, "running")
@@ -47,10 +47,9 @@ def test_a_certificate_for_another_key_is_no_use_and_the_reason_is_told() -> Non
     async def story() -> None:
         async with head() as (_, authority, ticket):
             other = authority.issue("host-1").certificate
+            signs = SimpleNamespace(cluster="5f3a9c01", sign=lambda request, identity: other)
             with pytest.raises(ClusterStartError, match=r"host-1 \(this process\) did not start.*are no pair"):
-                await InsideLauncher("5f3a9c01", Here(), lambda request, who: other, WHO).start(
-                    ticket.line(), "host-1", {}
-                )
+                await started(Here(), signs, ticket)
 
     asyncio.run(story())
 
@@ -59,9 +58,7 @@ def test_a_worker_that_is_gone_is_a_clear_error() -> None:
     async def story() -> None:
         async with head() as (_, authority, ticket):
             with pytest.raises(ClusterStartError, match=r"host-1 \(this process\) did not start: the worker is gone"):
-                await InsideLauncher("5f3a9c01", Here(gone=True), authority.sign, WHO).start(
-                    ticket.line(), "host-1", {}
-                )
+                await started(Here(gone=True), authority, ticket)
 
     asyncio.run(story())
 
@@ -105,6 +102,6 @@ def test_a_process_that_ends_is_told_with_its_last_words(monkeypatch: pytest.Mon
     async def story() -> None:
         async with head() as (_, authority, ticket):
             with pytest.raises(ClusterStartError, match=r"(?s)its process ended.*before it answered.*invalid option"):
-                await started(Here(), authority.sign, ticket)
+                await started(Here(), authority, ticket)
 
     asyncio.run(story())

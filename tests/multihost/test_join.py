@@ -26,6 +26,7 @@ from jmars.deploy.roster import Roster
 from jmars.deploy.tickets import Enrolment, Ticket, strangers
 from jmars.errors import ClusterStartError
 from jmars.scheduler.hosts import Hosts
+from tests.deploy.guests_here import no_opinion
 from tests.multihost.cables import Cable
 from tests.multihost.machines import Machine
 from tests.multihost.ssh_server import SshServer
@@ -41,6 +42,8 @@ async def head_at(address: str) -> AsyncIterator[tuple[Roster, Ticket]]:
     authority = CertificateAuthority("5f3a9c01")
     enrolment = Enrolment(authority)
     roster = Roster(Hosts(), lambda profile: None, lambda *moved: None, lambda *transfer: None)
+    roster.again, roster.environment = lambda number: (0, b""), lambda *host: {}
+    roster.opinion = no_opinion
     context = server_context(authority.issue("head"), strangers=True)
     server = await serve_tls(address, 0, context, roster.accept, strangers(enrolment))
     try:
