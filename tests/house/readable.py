@@ -22,7 +22,7 @@ INDEFINITE = frozenset(
 )
 MOST_INDEFINITE = 1.8  # per 100 words of docstrings; dask has 1.7, distributed 1.9, jupyter_server 1.1
 MOST_IN_COMMENTS = 2.4  # per 100 words of comments; dask has 1.5, distributed 1.7, trio 2.6
-MOST_PROTOCOLS, MOST_FORWARDS, MOST_AMBIGUOUS = 14, 33, 0
+MOST_PROTOCOLS, MOST_FORWARDS, MOST_AMBIGUOUS = 12, 33, 0
 MOST_LEVELS = {"memory": 8, "dispatch": 8, "processes": 8}  # folder: import levels inside
 
 MOST_UNREACHED = 500

@@ -221,8 +221,8 @@ FAULTS = (
     ),
     Fault(
         "jmars/scheduler/*.py",
-        "if inputs_there else Move(S.UNSCHEDULED)",
-        "if not inputs_there else Move(S.UNSCHEDULED)",
+        "after == S.READY and what in REPORTS and not inputs_there",
+        "after == S.READY and what in REPORTS and inputs_there",
         "an operand whose inputs are lost is submitted",
     ),
     Fault(
