@@ -22,6 +22,7 @@ from jmars.deploy.roster import HostsChunks
 from jmars.errors import ClusterError
 from jmars.model.status import OperandState as S
 from jmars.storage.chunks import ChunkElements, checksum, received
+from tests.deploy.guests_here import no_opinion
 from tests.sim import checks
 from tests.sim.client import Wrong
 from tests.sim.executor import Executor
@@ -56,6 +57,8 @@ class SimHead(HostsHead):
         orders = {"id": "sim", "name": "sim", "token": "", "kernel": 0, "detach": False, "same_bits": True}
         super().__init__(orders, None, 0)  # type: ignore[arg-type]
         self._world = world
+        self.roster.again, self.roster.environment = lambda number: (0, b""), lambda *host: {}
+        self.roster.opinion, self.roster.back = no_opinion, lambda number: None
         self.passing = self.chunks = HostsChunks(self.roster)
         world.echoes.of_head(self)
 
