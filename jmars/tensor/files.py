@@ -10,9 +10,9 @@ counterpart of `from_blocks`, calls a function with every chunk on the workers; 
 - Zarr, versions 2 and 3 of the format, by the `zarr` library. The client opens or makes the array, which travels to the
   workers pickled, with its store: a folder, fsspec, obstore, Icechunk. Arrays of objects are refused, so that nothing
   from the file is unpickled.
-- Datasets of HDF5 files, by `h5py`. Workers read in parallel. HDF5 lets a single process write at a time, so the
-  writers take turns by a file lock. The file is written atomically (atomic_file.py); h5py gets the unfinished file as
-  an open file, since HDF5 cannot open a file without a name.
+- Datasets of HDF5 files, by `h5py`. Workers read in parallel, also from a URL of fsspec. HDF5 lets a single process
+  write at a time, so the writers take turns by a file lock. The file is written atomically (atomic_file.py); h5py gets
+  the unfinished file as an open file, since HDF5 cannot open a file without a name.
 - Stacks of images, by Pillow, and GeoTIFF files, by rasterio.
 
 The libraries (extra `io`) are imported where a file of their format is read or written.
@@ -59,7 +59,20 @@ from jmars.tensor.operand import (
 )
 from jmars.tensor.ops.chunks import add_by_class, chunk_classes, chunk_starts, rechunk
 from jmars.tensor.ops.map_blocks import pickled, unpickled
-from jmars.tensor.ops.npy import Layout, create_npy, fill, from_blocks, load_at, loaded, read_header, write_file
+from jmars.tensor.ops.npy import (
+    Layout,
+    RemoteArray,
+    create_npy,
+    file_stamp,
+    fill,
+    from_blocks,
+    is_url,
+    load_at,
+    loaded,
+    opened,
+    read_header,
+    write_file,
+)
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import ChunkSize, chunk_bytes, decide_splits, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -213,10 +226,23 @@ def hdf5_library() -> Any:
     return h5py
 
 
-def read_hdf5_box(path: str, dataset: str, box: tuple[slice, ...]) -> Any:
-    """Read the elements of a box, on a worker."""
-    with hdf5_library().File(path, "r", locking=False) as file:
-        return file[dataset][box]
+def _hdf5_file(place: str, options: Any) -> Any:
+    """A file of HDF5, open for reading."""
+    if is_url(place):
+        return hdf5_library().File(opened(place, options), "r")
+    return hdf5_library().File(place, "r", locking=False)
+
+
+class HDF5Reader:
+    """Reads boxes of a dataset, on a worker."""
+
+    def __init__(self, place: str, dataset: str, options: Any) -> None:
+        self.place, self.dataset, self.options = place, dataset, options
+
+    def __call__(self, box: tuple[slice, ...]) -> Any:
+        """Read the elements of a box."""
+        with _hdf5_file(self.place, self.options) as file:
+            return file[self.dataset][box]
 
 
 def write_hdf5_box(path: str, dataset: str, box: tuple[slice, ...], block: Any) -> None:
@@ -230,21 +256,24 @@ def write_hdf5_box(path: str, dataset: str, box: tuple[slice, ...], block: Any) 
 def _hdf5_place(path: Any) -> str:
     if not isinstance(path, str | os.PathLike):
         raise UnsupportedError("jmars opens HDF5 files by path, so that workers can open them; give the path")
-    return os.path.abspath(os.fspath(path))
+    return path if is_url(path) else os.path.abspath(os.fspath(path))
 
 
 @offers("from_hdf5")
-def from_hdf5(path: Any, dataset: str, chunk_size: ChunkSize = None, *, chunks: ChunkSize = None) -> Tensor:
+def from_hdf5(path: Any, dataset: str, chunk_size: ChunkSize = None, *, chunks: ChunkSize = None,
+              storage_options: Mapping[str, Any] | None = None) -> Tensor:  # fmt: skip
     """Read a dataset of an HDF5 file lazily: workers read the chunks that they need.
 
     Parameters
     ----------
     path
-        A file that all workers can read. It must not change while it is used.
+        A file that all workers can read, or a URL of fsspec. It must not change while it is used.
     dataset
         Name of the dataset, such as "group/values".
     chunk_size, chunks
         Chunk sizes; by default whole pieces of the dataset, up to the default chunk size.
+    storage_options
+        Options of fsspec for a URL.
 
     Raises
     ------
@@ -256,19 +285,18 @@ def from_hdf5(path: Any, dataset: str, chunk_size: ChunkSize = None, *, chunks: 
         For groups, objects, text and records.
     """
     place, h5py = _hdf5_place(path), hdf5_library()
-    with h5py.File(place, "r", locking=False) as file:
+    with _hdf5_file(place, storage_options) as file:
         found = file[dataset]
         if not isinstance(found, h5py.Dataset):
             raise UnsupportedError(f"{dataset} of {place} is a group; name one of its datasets: {', '.join(found)}")
         if found.shape is None:
             raise UnsupportedError(f"{dataset} of {place} is an empty dataset, without a shape; name another dataset")
         kind, shape, own = check_dtype(found.dtype), tuple(map(int, found.shape)), found.chunks
-        is_here = found.file.filename == file.filename and not found.is_virtual and found.external is None
+        is_here = found.file == file and not (is_url(place) or found.is_virtual or found.external)
     splits = aligned_splits(shape, kind, own, chunk_size, chunks)
-    read = functools.partial(read_hdf5_box, place, dataset)
-    return from_blocks(
-        read, shape, kind, splits, name="from_hdf5", takes="steps", pure=is_here, files=[place], pieces=own or ()
-    )
+    read, files = HDF5Reader(place, dataset, storage_options), [] if is_url(place) else [place]
+    how: Any = {"name": "from_hdf5", "takes": "steps", "pure": is_here, "files": files, "pieces": own or ()}
+    return from_blocks(read, shape, kind, splits, **how)
 
 
 @offers("to_hdf5")
@@ -292,6 +320,8 @@ def to_hdf5(x: Any, path: Any, dataset: str, **options: Any) -> None:
         If h5py is not installed.
     """
     place, h5py = _hdf5_place(path), hdf5_library()
+    if is_url(place):
+        raise UnsupportedError("HDF5 files are written by path; to an object store, write Zarr: mt.to_zarr(x, url)")
     tensor: Tensor = as_tensor(x)
     size = regular_size(tensor.chunks)
     tensor = rechunk(tensor, size)
@@ -772,13 +802,14 @@ def load_npz(path: str, *, chunk_size: ChunkSize = None, chunks: ChunkSize = Non
 
 @offers("fromfile")
 def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0, *, shape: Any = None,
-             chunk_size: ChunkSize = None, chunks: ChunkSize = None, **kwargs: Any) -> Tensor:  # fmt: skip
+             chunk_size: ChunkSize = None, chunks: ChunkSize = None, storage_options: Any = None,
+             **kwargs: Any) -> Tensor:  # fmt: skip
     """`np.fromfile` of binary data, lazily: workers read the chunks that they need.
 
     Parameters
     ----------
     file
-        A path that all workers can read. It must not change as long as the tensor is used.
+        A path that all workers can read, or a URL of fsspec. It must not change as long as the tensor is used.
     dtype
         Dtype of the elements, with the byte order of the file.
     count
@@ -787,6 +818,8 @@ def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offs
         Bytes before the first element.
     shape
         Shape of the array, in C order; None: one axis.
+    storage_options
+        Options of fsspec for a URL.
 
     Raises
     ------
@@ -798,17 +831,22 @@ def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offs
     if sep or not isinstance(file, str | os.PathLike):
         found: Tensor = as_tensor(np.fromfile(file, dtype, count, sep, offset))  # in this process
         return found if shape is None else call("reshape", found, shape)
-    path, given = os.path.abspath(os.fspath(file)), check_dtype(dtype)
-    status = os.stat(path)
-    there = max(0, status.st_size - offset) // given.itemsize
+    path, given = file if is_url(file) else os.path.abspath(os.fspath(file)), check_dtype(dtype)
+    if is_url(file):
+        with opened(path, storage_options) as stream:
+            size, stamp = stream.size, 0
+    else:
+        size, stamp = file_stamp(os.stat(path))
+    there = max(0, size - offset) // given.itemsize
     wanted = there if count < 0 else min(int(count), there)  # as NumPy: as many as there are
     whole = (wanted,) if shape is None else tuple(int(n) for n in np.atleast_1d(shape))
     if -1 in whole:
         whole = np.empty(0).reshape(0, *whole).shape[1:] if not wanted else _completed(whole, wanted)
     if np.prod(whole, dtype=object) > wanted:
         raise ValueError(f"{path} has {wanted} elements of {given} after byte {offset}, too few for shape {whole}")
-    layout = Layout.contiguous(path, whole, given, offset, (status.st_size, status.st_mtime_ns), False)
-    return loaded(layout, chunk_size, chunks)
+    if is_url(file):
+        return RemoteArray(path, storage_options, whole, given, offset).tensor(chunk_size, chunks)
+    return loaded(Layout.contiguous(path, whole, given, offset, (size, stamp), False), chunk_size, chunks)
 
 
 def _completed(shape: tuple[int, ...], count: int) -> tuple[int, ...]:

@@ -44,10 +44,13 @@ def _ends_what_zarr_started(request: pytest.FixtureRequest) -> Iterator[None]:
     if "s3fs" in sys.modules:
         system = sys.modules["s3fs"].S3FileSystem
         for one in system._cache.values():
-            zarr.core.sync.sync(one._s3.close())
+            if one.asynchronous:
+                zarr.core.sync.sync(one._s3.close())
+            else:
+                sys.modules["fsspec.asyn"].sync(one.loop, one._s3.close)
         system.clear_instance_cache()
     zarr.core.sync.cleanup_resources()
-    if {"obstore", "icechunk"} & sys.modules.keys():  # their threads and connections end with the process
+    if {"obstore", "icechunk", "s3fs"} & sys.modules.keys():  # their threads and connections end with the process
         request.config.pluginmanager.get_plugin("jmars-leak-check").accept()
 
 
@@ -188,6 +191,37 @@ def _written(server: s3.Proxy) -> str:
     options = {"storage_options": server.options, "mode": "w", "shape": VALUES.shape, "chunks": (10, 10)}
     zarr.create(store="s3://data/keys/a", dtype=float, **options)[:] = VALUES
     return "s3://data/keys/a"
+
+
+def test_npy_bytes_and_hdf5_at_a_url(cluster, server, tmp_path):
+    h5py, fsspec = pytest.importorskip("h5py"), pytest.importorskip("s3fs") and pytest.importorskip("fsspec")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("x", data=VALUES, chunks=(5, 20))
+    np.save(tmp_path / "a.npy", VALUES)
+    (tmp_path / "a.raw").write_bytes(VALUES.tobytes())
+    there = fsspec.filesystem("s3", **server.options)
+    for name in ("a.h5", "a.npy", "a.raw"):
+        there.pipe(f"data/{name}", (tmp_path / name).read_bytes())
+    how = {"storage_options": server.options, "chunk_size": 7}
+    for found in (
+        mt.load("s3://data/a.npy", **how),
+        mt.from_hdf5("s3://data/a.h5", "x", **how),
+        mt.fromfile("s3://data/a.raw", shape=VALUES.shape, **how),
+    ):
+        np.testing.assert_array_equal(found[3:, ::2] * 2, VALUES[3:, ::2] * 2)
+        assert s3.SECRET not in repr(found.data.op)
+
+
+def test_xarray_opens_netcdf_at_a_url(cluster, server, tmp_path):
+    xr, fsspec = pytest.importorskip("xarray"), pytest.importorskip("s3fs") and pytest.importorskip("fsspec")
+    pytest.importorskip("h5netcdf")
+    data = xr.Dataset({"a": (("y", "x"), VALUES)})
+    data.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    fsspec.filesystem("s3", **server.options).pipe("data/a.nc", (tmp_path / "a.nc").read_bytes())
+    with fsspec.open("s3://data/a.nc", **server.options) as file:
+        found = xr.open_dataset(file, engine="h5netcdf", chunks={"y": 5}, chunked_array_type="jmars")
+        np.testing.assert_array_equal((found.a * 2).compute(), VALUES * 2)
+        found.close()
 
 
 def test_small_pieces_are_read_many_at_once(cluster, server):

@@ -27,7 +27,7 @@ from functools import cache
 from itertools import accumulate
 from operator import mul
 from pathlib import Path
-from typing import IO, Any, ClassVar, Literal, NamedTuple
+from typing import IO, Any, ClassVar, Literal, NamedTuple, TypeGuard
 
 import numpy as np
 from msgspec import Struct
@@ -99,7 +99,7 @@ class Layout(Struct, frozen=True):
         return Layout(self.path, part.shape, self.dtype, part.strides, offset, self.stamp)
 
 
-def _stamp(status: os.stat_result) -> tuple[int, int]:
+def file_stamp(status: os.stat_result) -> tuple[int, int]:
     return status.st_size, status.st_mtime_ns
 
 
@@ -109,18 +109,20 @@ def _address(array: Array) -> int:
 
 @offers("load", "load_npy")
 def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, chunk_size: ChunkSize = None,
-         chunks: ChunkSize = None, **kwargs: Any) -> Any:  # fmt: skip
+         chunks: ChunkSize = None, storage_options: Any = None, **kwargs: Any) -> Any:  # fmt: skip
     """`np.load`: loads an .npy file lazily, chunk by chunk; for an .npz file returns the arrays by name.
 
     Parameters
     ----------
     file
-        A path that all workers can read. The file must not change while the tensor is in use. An open file is read in
-        this process, at once.
+        A path that all workers can read, or a URL of fsspec of an .npy file. The file must not change while the tensor
+        is in use. An open file is read in this process, at once.
     mmap_mode
         None, "r" or "c"; the file is always mapped and never written.
     chunk_size, chunks
         Chunks of the tensor.
+    storage_options
+        Options of fsspec for a URL.
 
     Raises
     ------
@@ -135,6 +137,10 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, chunk_
         return np.load(file, mmap_mode, allow_pickle, **kwargs)  # of this process
     if mmap_mode not in (None, "r", "c"):
         raise UnsupportedError(f"mmap_mode={mmap_mode!r} would write to the file; load it with 'r' and save the result")
+    if is_url(file):
+        with opened(file, storage_options) as stream:
+            shape, fortran, dtype = read_header(stream, file)
+            return RemoteArray(file, storage_options, shape, dtype, stream.tell(), fortran).tensor(chunk_size, chunks)
     path = os.path.abspath(os.fspath(file))
     with open(path, "rb") as stream:
         if stream.read(4) == b"PK\x03\x04":
@@ -163,7 +169,7 @@ def _read_header(path: str, start: int = 0) -> Layout:
     with open(path, "rb") as stream:
         stream.seek(start)
         shape, fortran, dtype = read_header(stream, path)
-        offset, stamp = stream.tell(), _stamp(os.fstat(stream.fileno()))
+        offset, stamp = stream.tell(), file_stamp(os.fstat(stream.fileno()))
     needed = offset + int(np.prod(shape, dtype=object)) * dtype.itemsize
     if stamp[0] < needed:
         raise ValueError(
@@ -268,7 +274,7 @@ def mapped_layout(array: Array) -> Layout | None:
     if time.time() - status.st_mtime < FRESH or not _maps_file(start, path, status.st_ino):
         return None
     offset = root.offset - root.offset % mmap.ALLOCATIONGRANULARITY + _address(array) - start
-    return Layout(path, array.shape, array.dtype, array.strides, offset, _stamp(status))
+    return Layout(path, array.shape, array.dtype, array.strides, offset, file_stamp(status))
 
 
 def _maps_file(address: int, path: str, inode: int) -> bool:
@@ -389,7 +395,7 @@ def _map(layout: Layout) -> mmap.mmap | None:
     """Maps the file for reading; None for an empty array; raises StorageError if the file changed."""
     descriptor = os.open(layout.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        if _stamp(os.fstat(descriptor)) != layout.stamp:
+        if file_stamp(os.fstat(descriptor)) != layout.stamp:
             raise StorageError(f"{layout.path} has changed since it was loaded; load it again")
         if not layout.stamp[0] > layout.offset:
             return None
@@ -512,6 +518,66 @@ def _copy_into(memory: mmap.mmap, layout: Layout, chunk: Array, corner: tuple[in
         layout.mapped(memory)[tuple(slice(at, at + n) for at, n in zip(first, piece.shape))] = piece
         if hasattr(memory, "madvise"):
             memory.madvise(mmap.MADV_DONTNEED)
+
+
+def is_url(place: Any) -> TypeGuard[str]:
+    """Whether a place is a URL rather than a path."""
+    return isinstance(place, str) and "://" in place
+
+
+def opened(url: str, options: Any) -> Any:
+    """A file of fsspec, open for reading; at most 32 MiB of it are kept, in blocks."""
+    try:
+        from fsspec.core import url_to_fs
+    except ImportError as error:
+        raise ImportError(f"{url.split('://')[0]}:// needs the package fsspec: pip install fsspec") from error
+    system, path = url_to_fs(url, **(options or {}))
+    return system.open(path, "rb", block_size=2**20, cache_type="blockcache", cache_options={"maxblocks": 32})
+
+
+@dataclass(frozen=True)
+class RemoteArray:
+    """An array without gaps in a file of fsspec; a call reads a box, by ranges of bytes."""
+
+    url: str
+    options: Any = field(repr=False)  # of fsspec
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    offset: int  # bytes before the first element
+    fortran: bool = False
+
+    def tensor(self, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
+        """The array, to be read by workers."""
+        return from_blocks(self, self.shape, self.dtype, chunk_size, chunks=chunks, name="load", waits=True)
+
+    def __call__(self, box: tuple[slice, ...]) -> Array:
+        """The elements of a box."""
+        if self.fortran:
+            turned = replace(self, shape=self.shape[::-1], fortran=False)
+            return turned(box[::-1]).T
+        lengths, axis = [one.stop - one.start for one in box], len(box) - 1
+        row = self.dtype.itemsize  # bytes of an index of `axis`; further axes are read whole
+        while axis > 0 and (self.shape[axis] - lengths[axis]) * row <= NEAR:
+            row, axis = row * self.shape[axis], axis - 1
+        whole = math.prod(lengths[: axis + 1]) * row
+        if whole > NEAR * 256 and lengths[0] > 1 and axis < len(box) - 1:
+            middle = box[0].start + lengths[0] // 2
+            halves = slice(box[0].start, middle), slice(middle, box[0].stop)
+            return np.concatenate([self((half, *box[1:])) for half in halves])
+        steps = np.cumprod((row, *self.shape[axis:0:-1]))[::-1].tolist()
+        first = [box[axis].start if box else 0]
+        corners = itertools.product(*(range(one.start, one.stop) for one in box[: max(axis, 0)]), first)
+        starts = [self.offset + sum(map(mul, corner, steps)) for corner in corners]
+        ends = [start + (lengths[axis] if box else 1) * row for start in starts]
+        with opened(self.url, self.options) as file:
+            found = b"".join(file.fs.cat_ranges([file.path] * len(starts), starts, ends, on_error="raise"))
+        if len(found) != whole:
+            raise StorageError(f"{self.url} ends before its array does; it was cut short, or has changed")
+        values = np.frombuffer(found, self.dtype).reshape((*lengths[: axis + 1], *self.shape[axis + 1 :]))
+        return values[(*(slice(None),) * (axis + 1), *box[axis + 1 :])]
+
+
+NEAR = 2**16  # bytes between two ranges that are read with them
 
 
 @offers("from_blocks")

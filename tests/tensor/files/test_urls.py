@@ -1,0 +1,89 @@
+"""Files at URLs of fsspec: .npy, plain bytes, HDF5; parts are read by ranges of bytes."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import jmars.tensor as mt
+from jmars.errors import StorageError, UnsupportedError
+from jmars.tensor.ops import npy
+from jmars.tensor.ops.npy import RemoteArray
+
+fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
+VALUES = np.arange(24 * 17 * 5.0).reshape(24, 17, 5)
+
+
+@pytest.fixture
+def url(tmp_path):
+    return f"file://{tmp_path}/a.npy"
+
+
+@pytest.mark.parametrize("values", [VALUES, np.asfortranarray(VALUES), np.array(3.5), np.empty((0, 4)), VALUES > 9])
+def test_npy_at_a_url(url, values):
+    with fsspec.open(url, "wb") as file:
+        np.save(file, values)
+    for size in (None, 6):
+        found = mt.load(url, chunk_size=size)
+        np.testing.assert_array_equal(found, values)
+        assert found.dtype == values.dtype
+    if values.ndim == 3:
+        np.testing.assert_array_equal(mt.load(url, chunk_size=7)[3:20:4, [1, 5, 16], 2], values[3:20:4, [1, 5, 16], 2])
+
+
+@pytest.mark.parametrize("near", [0, 100, 1 << 16])
+@pytest.mark.parametrize("fortran", [False, True])
+def test_boxes_by_ranges(url, near, fortran, monkeypatch):
+    monkeypatch.setattr(npy, "NEAR", near)
+    values = np.asfortranarray(VALUES) if fortran else VALUES
+    with fsspec.open(url, "wb") as file:
+        file.write(b"head" + values.tobytes("A"))
+    array = RemoteArray(url, None, VALUES.shape, VALUES.dtype, 4, fortran)
+    edges = [[slice(0, n), slice(2, 3), slice(1, n - 1)] for n in VALUES.shape]
+    for box in itertools.product(*edges):
+        np.testing.assert_array_equal(array(box), VALUES[box])
+
+
+def test_a_column_of_a_large_array_is_read_by_small_ranges(url, monkeypatch):
+    read = []
+    inner = fsspec.implementations.local.LocalFileSystem.cat_file
+
+    def counted(self, path, start=None, end=None, **how):
+        read.append(end - start)
+        return inner(self, path, start, end, **how)
+
+    monkeypatch.setattr(fsspec.implementations.local.LocalFileSystem, "cat_file", counted)
+    values = np.arange(20 * 40_000.0).reshape(20, 40_000)
+    with fsspec.open(url, "wb") as file:
+        np.save(file, values)
+    array = RemoteArray(url, None, values.shape, values.dtype, 128)
+    np.testing.assert_array_equal(array((slice(0, 20), slice(7, 9))), values[:, 7:9])
+    assert sum(read) == 20 * 2 * 8
+
+
+def test_plain_bytes_at_a_url(url):
+    with fsspec.open(url, "wb") as file:
+        file.write(b"head" + VALUES.tobytes())
+    np.testing.assert_array_equal(mt.fromfile(url, offset=4, shape=(24, -1), chunk_size=7), VALUES.reshape(24, -1))
+    np.testing.assert_array_equal(mt.fromfile(url, offset=4, count=10), VALUES.reshape(-1)[:10])
+    cut = RemoteArray(url, None, (30, 17, 5), VALUES.dtype, 4)
+    with pytest.raises(StorageError, match="cut short"):
+        cut((slice(20, 30), slice(0, 17), slice(0, 5)))
+
+
+def test_hdf5_at_a_url(url, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.npy", "w") as file:
+        file.create_dataset("g/x", data=VALUES, chunks=(5, 17, 5), compression="gzip")
+    np.testing.assert_array_equal(mt.from_hdf5(url, "g/x")[3:20:4, ::2], VALUES[3:20:4, ::2])
+    with pytest.raises(UnsupportedError, match="write Zarr"):
+        mt.to_hdf5(mt.ones(3), url, "x")
+
+
+def test_a_missing_file_and_a_missing_library_are_told(url):
+    with pytest.raises(FileNotFoundError):
+        mt.load(url)
+    with pytest.raises(ValueError, match="nosuch"):
+        mt.load("nosuch://a/b.npy")
