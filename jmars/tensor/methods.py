@@ -22,7 +22,7 @@ from jmars.errors import MissingNameError, UnsupportedError
 from jmars.kernels.elementwise import UFUNCS
 from jmars.tensor.aliases import Aliases, Planned
 from jmars.tensor.buffers import MemoryAttributes
-from jmars.tensor.protocols import FUNCTIONS, call
+from jmars.tensor.protocols import FUNCTIONS, call, offers
 
 if TYPE_CHECKING:
     from jmars.tensor.tensor import Tensor
@@ -64,10 +64,15 @@ searchsorted: Positions at which to insert values into this sorted tensor.
 
 
 def _made(name: str, does: str) -> Callable[..., Any]:
+    key = name
+    if name in ("mean", "var"):  # of small values NumPy's methods, which warn at the line that calls
+        key = f"method.{name}"
+        offers(key)(lambda *args, **kwargs: call(name, *args, **kwargs))
+
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if "correction" in kwargs:  # of NumPy's functions alone
             raise TypeError(f"_{name}() got an unexpected keyword argument 'correction'")
-        return FUNCTIONS[name](self, *args, **kwargs)
+        return FUNCTIONS[key](self, *args, **kwargs)
 
     method.__name__, method.__qualname__, method.__doc__ = name, f"MadeMethods.{name}", does
     method.__wrapped__ = getattr(np, name)  # type: ignore[attr-defined]  # whose parameters `help` shows

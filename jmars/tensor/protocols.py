@@ -39,7 +39,7 @@ from jmars.tensor.buffers import SmallValues, is_plain
 from jmars.tensor.engine import can_compute
 from jmars.tensor.from_array import DuckArrayError, dispatch
 from jmars.tensor.operand import Origin
-from jmars.tensor.small_parts import small_operation
+from jmars.tensor.small_parts import method_of, small_operation
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -185,7 +185,10 @@ _small_hook: SmallHook | None = None  # while small values are computed at once
 _SMALL: dict[str, Any] = {
     "method.pow": operator.pow,
     "method.fill": np.ndarray.fill,
-    "method.astype": lambda x, dtype, **options: x.astype(dtype, **options),
+    **{
+        f"method.{name}": method_of(name)
+        for name in ("accumulate", "astype", "mean", "outer", "reduce", "reduceat", "var")
+    },
     "ma.operator": lambda name, a, b: facts(name).python(a, b),
     "ma.comparison": lambda name, a, b: facts(name).python(a, b),
     "ma.ufunc": lambda name, *args, **options: getattr(np, name)(*args, **options),

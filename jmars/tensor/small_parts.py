@@ -16,6 +16,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
+import os
 import threading
 import warnings
 import weakref
@@ -435,20 +436,35 @@ def repeated(first: Warning, function: Any, *args: Any, **kwargs: Any) -> Any:
             return function(*args, **kwargs)
     kinds: list[str] = []
     told = {kind: "call" for kind, how in np.geterr().items() if how == "warn"}
+    _, at, name = str(first).partition(" encountered in ")
     try:
+        if not at:
+            raise first
         with np.errstate(call=lambda kind, _: kinds.append(kind), **told):  # type: ignore[arg-type]
             found = function(*args, **kwargs)
-        texts = [(str(first), type(first))]
-        _, at, name = str(first).partition(" encountered in ")
-        texts += [(f"{kind}{at}{name}", type(first)) for kind in kinds if at and not str(first).startswith(kind)]
+        texts = [str(first), *(f"{kind}{at}{name}" for kind in kinds if not str(first).startswith(kind))]
     except Warning:  # of NumPy's code in Python
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             found = function(*args, **kwargs)
-        texts = [(str(one.message), one.category) for one in seen]
-    for text, category in dict.fromkeys(texts):
-        warn_user(text, category)
+        first_here = next(k for k, one in enumerate(seen) if one.filename.startswith(_FOLDER))
+        for one in seen[first_here:]:  # others were told before the call ended
+            if one.filename.startswith(_FOLDER):
+                warn_user(str(one.message), one.category)
+            else:
+                warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+        return found
+    for text in dict.fromkeys(texts):
+        warn_user(text, type(first))
     return found
+
+
+def method_of(name: str) -> Callable[..., Any]:
+    """A function that calls a method of the first argument: NumPy's warnings are those of the line that calls."""
+    return lambda x, *args, **kwargs: getattr(x, name)(*args, **kwargs)
+
+
+_FOLDER = os.path.dirname(__file__)  # of the modules that call NumPy
 
 
 Array = np.ndarray[Any, Any]

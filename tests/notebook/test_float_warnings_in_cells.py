@@ -7,6 +7,7 @@ import warnings
 import pytest
 
 from jmars.config import config
+from tests.notebook.conftest import CellNotebook
 from tests.notebook.shells import Notebook, new_shell
 
 CELL = """%%jmars -w 1 --memory 400MiB
@@ -48,6 +49,34 @@ def test_a_cell_warns_at_its_lines(local: float) -> None:
             ran = notebook.run(CELL + "\n1 / 0")  # the cell's own error, before its values are computed
         assert isinstance(ran.error, ZeroDivisionError)
         notebook("%jmars stop")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "np.array([]).mean()",
+        "np.array([]).var()",
+        "np.mean(np.array([]))",
+        "np.cov(np.array([]))",
+        "np.array([1e300]).astype('f4')",
+        "np.asarray([1 + 1j]).astype(float)",
+        "np.add.reduce(np.full(3, 1e308))",
+        "np.nanmean(np.full(3, np.nan))",
+        "(np.zeros(3) / 0) + np.log(np.zeros(2))[0]",
+    ],
+)
+def test_warnings_of_small_values_name_the_places_that_numpys_name(notebook: CellNotebook, line: str) -> None:
+    notebook("import numpy as np")
+    places = []
+    for head in ("#\n", "%%jmars\n"):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            notebook(head + line)
+        inside = ["ipython-input" in one.filename for one in seen]
+        places.append(
+            [(one.lineno, "cell" if own else one.filename, str(one.message)) for one, own in zip(seen, inside)]
+        )
+    assert places[0] == places[1] != []
 
 
 def test_the_default_filter_shows_a_line_once_for_each_run_of_a_cell() -> None:
