@@ -257,19 +257,12 @@ def numexpr_there() -> bool:
     return find_spec("numexpr") is not None
 
 
-@lru_cache(maxsize=1)
-def _library() -> Any:
-    import numexpr  # slow to import, and rarely needed
-
-    numexpr.set_num_threads(1)
-    return numexpr
-
-
 def numexpr_function(expression: Expression) -> Callable[..., None]:
     """`run(out, *inputs)`; compiled once per thread, because a compiled NumExpr must not run in two at once."""
     text = numexpr_text(expression)
     assert text is not None
-    numexpr = _library()
+    import numexpr  # slow to import, and rarely needed
+
     kinds = {np.dtype(t): t for t in numexpr.necompiler.type_to_kind if t not in (str, bytes, complex)}
     kinds |= {np.dtype("f4"): float}  # numexpr calls float32 "float"
     kinds |= {np.dtype("f8"): np.float64}

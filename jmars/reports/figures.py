@@ -318,7 +318,7 @@ def _jobs(record: RunRecord) -> str:
         "peak reserved",
         "predicted peak",
     ]
-    head += ["to read", "read", "spilled", "moved"]
+    head += ["to read", "read", "spilled", "moved", "back ends"]
     rows = "".join(_job(job) for job in record.jobs.values())
     errors = "".join(
         f'<p class="error">{escape(job.name or job.id)}: {escape(job.error)}</p>'
@@ -346,6 +346,7 @@ def _job(job: JobRecord) -> str:
         _told(measured, "read", format_bytes),
         _told(measured, "spilled", format_bytes),
         _told(measured, "moved", format_bytes),
+        ", ".join(sorted(job.backends)),
     ]
     return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
 

@@ -38,6 +38,7 @@ class JobRecord:
     measured: Mapping[str, Any] = field(default_factory=dict)
     phases: dict[str, float] = field(default_factory=dict)  # seconds of making the plan
     to_read: int = 0  # bytes of files and other sources, of all stages
+    backends: set[str] = field(default_factory=set)  # that computed operands
     sources: list[tuple[str, str, int, int, str]] = field(default_factory=list)  # name, line, to read, whole, why
 
 
@@ -230,6 +231,7 @@ class RunRecord:
     def _ran(self, time: float, job: JobRecord, data: Mapping[str, Any]) -> None:
         worker = int(data["worker"])
         block = spans(time, data)
+        job.backends |= {str(name) for _, name in data.get("backends") or ()}
         names = self._names.get(job.id, OperandNames())
         numbers = np.empty((len(block), 3), np.int64)
         numbers[:, 0] = self._number("worker", self._worker_names.get(worker, f"worker-{worker}"))

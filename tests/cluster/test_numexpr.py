@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from jmars.config import config
 from jmars.errors import SettingError
 from jmars.model.events import OPERANDS_TIMED
 from jmars.notebook.run_state import RunState
+from jmars.remote import spawn
 
 pytest.importorskip("numexpr", reason="the back end needs the extra numexpr")
 SHAPES = ((300, 200), (300, 200), (200,), (300, 1))
@@ -46,6 +49,27 @@ def drawn(np: Any, rng: np.random.Generator, values: list[Any]) -> Any:
 
 def ran_on(job: Any) -> set[str]:
     return {name for e in job.events() if e[2] == OPERANDS_TIMED for _, name in e[4]["backends"]}
+
+
+KERNEL = """
+import numexpr, jmars.tensor as mt
+from tests.tensor import engine
+numexpr.set_num_threads(2)
+run, x = engine.OneByOne(backend="numexpr"), mt.ones(9, chunk_size=9)
+y = mt.where(x > 0.5, x + 1, x)
+run.execute([y.data])
+print(float(run.fetch(y.data)[0]), numexpr.set_num_threads(2))
+"""
+
+
+def test_numexpr_has_one_thread_in_executors_and_all_in_a_kernel(cluster):
+    with config.using(task=config.task | {"kernels": "numexpr"}):
+        job = cluster.submit(mt.sqrt(mt.ones(20_000, chunk_size=10_000)))
+        job.result(60)
+    assert ran_on(job) == {"numexpr"}
+    assert cluster.submit(spawn(lambda: __import__("numexpr").nthreads)).result(60) == 1
+    done = subprocess.run([sys.executable, "-c", KERNEL], capture_output=True, text=True, timeout=60)
+    assert done.stdout == "2.0 2\n", done.stderr
 
 
 @pytest.mark.long(beyond=30)

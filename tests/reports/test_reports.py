@@ -48,7 +48,7 @@ def log(n: int = 4, line: str = "y = x + 1", job: str = "job-1", error: str | No
     ]
     for worker in (0, 1):
         ids = packed(*range(worker, n, 2))
-        data = {"ids": ids, "worker": worker, "microseconds": microseconds, "backends": []}
+        data = {"ids": ids, "worker": worker, "microseconds": microseconds, "backends": [[0, "numexpr"]]}
         found.append([6 + worker, 102.0, "OperandsTimed", job, data])
     moved = {"from": 1, "to": 2, "chunks": 3, "bytes": 3 * 2**20, "seconds": 0.5}
     joined = {"host": 1, "name": "node-7", "state": "joined", "why": ""}
@@ -75,6 +75,8 @@ def test_a_record_has_operands_memory_transfers_and_marks() -> None:
     assert record.marks == [(2.5, "worker-1 replaced")]
     (job,) = record.jobs.values()
     assert (job.operands, job.before, job.measured, sum(job.phases.values())) == (4, 8, {"peak": 77}, 0.5)
+    assert job.backends == {"numexpr"}
+    assert "<th>back ends</th>" in report_page(record, "A run") and "<td>numexpr</td>" in report_page(record, "A run")
 
 
 def test_workers_without_planned_jobs_and_late_events_do_not_count() -> None:
