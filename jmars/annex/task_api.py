@@ -25,6 +25,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 
 from jmars import errors
+from jmars.actors.registry import entries
 from jmars.client.cluster import Cluster, default_cluster
 from jmars.client.job import Job
 from jmars.config import config
@@ -272,13 +273,19 @@ class WebTaskAPI(TaskAPI):
     request_rewriter
         Called with each request, a dict with method, path and headers; what it returns is sent.
     token
-        The gateway's token, or the path of the header file that `python -m jmars web` prints.
+        The gateway's token, or the path of the header file that `python -m jmars web` prints. None for a gateway of
+        this user on this machine: its file is found by the address.
+
+    Raises
+    ------
+    AuthenticationError
+        If no token is given, and the address is not that of a gateway of this user on this machine.
 
     Examples
     --------
     >>> import jmars, jmars.tensor as mt
     >>> with jmars.Cluster(n_workers=1) as cluster, cluster.serve() as gateway:
-    ...     with jmars.client.WebTaskAPI(None, gateway.url, token=gateway.header) as api:
+    ...     with jmars.client.WebTaskAPI(None, gateway.url) as api:
     ...         task = api.submit_tileable_graph([mt.ones(10, chunk_size=5).sum()])
     ...         result = api.wait_task(task)
     ...         result.status.name, result.progress, [t.fetch() for t in api.get_fetch_tileables(task)]
@@ -286,7 +293,12 @@ class WebTaskAPI(TaskAPI):
     """
 
     def __init__(
-        self, session_id: str | None, address: str, request_rewriter: Rewriter | None = None, *, token: str | Path
+        self,
+        session_id: str | None,
+        address: str,
+        request_rewriter: Rewriter | None = None,
+        *,
+        token: str | Path | None = None,
     ) -> None:
         self._client = WebClient(address, token, request_rewriter)
         self._own = session_id is None
@@ -405,6 +417,7 @@ REPLY_SECONDS = 120.0  # that an answer may take to begin
 _LONGEST = 16 * 2**20  # bytes of a JSON answer
 _PART = 2**20
 _NPY = "application/x-npy"
+GATEWAY_FILE = "web.json"  # in a cluster's private folder: {url, header, pid} of its gateway
 Request = dict[str, Any]  # method, path, headers
 Rewriter = Callable[[Request], Request]
 
@@ -422,12 +435,13 @@ class WebClient:
         Called with each request, {"method", "path", "headers"}; what it returns is sent.
     """
 
-    def __init__(self, address: str, token: str | Path, request_rewriter: Rewriter | None = None) -> None:
+    def __init__(self, address: str, token: str | Path | None, request_rewriter: Rewriter | None = None) -> None:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{address!r} is no address; give http://127.0.0.1:PORT, as `python -m jmars web` prints")
         self.address = f"{parts.scheme}://{parts.netloc}"
         self._secure, self._netloc = parts.scheme == "https", parts.netloc
+        token = _own_header(self.address) if token is None else token
         text = Path(token).read_text() if isinstance(token, Path) or "/" in token else token
         self._token = text.strip().removeprefix("Authorization: Bearer ")
         self._rewriter = request_rewriter
@@ -504,6 +518,23 @@ class WebClient:
             if answer.status >= 300:
                 raise _told(answer.status, answer.read(_LONGEST))
             yield answer
+
+
+def _own_header(address: str) -> Path:
+    """The header file of the gateway that this user opened at an address.
+
+    A gateway writes both into the private folder of its cluster, whose registry file is trusted only where no other
+    user can write it.
+    """
+    for entry in entries():
+        with suppress(OSError, ValueError, KeyError, TypeError):  # no gateway, or one that ends
+            told = json.loads((Path(entry.folder) / GATEWAY_FILE).read_text()) if entry.folder else {}
+            if told["url"] == address:
+                return Path(told["header"])
+    raise AuthenticationError(
+        f"no gateway of yours on this machine listens at {address}; give token=, the path of the header file that "
+        "`python -m jmars web` prints there as its second line, or the token in that file"
+    )
 
 
 def _pieces(head: bytes, array: np.ndarray[Any, Any], order: str) -> Iterator[bytes]:

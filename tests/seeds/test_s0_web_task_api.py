@@ -45,6 +45,20 @@ def api(gateway):
         yield made
 
 
+def test_s0_17_session_and_address_are_enough_for_a_gateway_of_this_user():
+    with Cluster(n_workers=1) as cluster, cluster.serve() as own, WebTaskAPI(None, own.url) as first:
+        task = first.submit_tileable_graph([mt.arange(10, chunk_size=5).sum()])
+        second = WebTaskAPI(first.session_id, own.url)
+        assert second.wait_task(task).error is None and second.get_fetch_tileables(task)[0].fetch() == 45
+
+
+def test_s0_17_elsewhere_an_error_says_where_the_token_is(gateway):
+    port = int(gateway.url.rpartition(":")[2])
+    for address in ("http://127.0.0.1:1", f"http://node-7:{port}"):
+        with pytest.raises(AuthenticationError, match=r"no gateway of yours on this machine.*`python -m jmars web`"):
+            WebTaskAPI(None, address)
+
+
 def test_s0_17_every_method_answers_with_its_type(api):
     x = mt.arange(40, chunk_size=10)
     task = api.submit_tileable_graph([(x + 1).sum(), x], fuse_enabled=False)
