@@ -6,6 +6,7 @@ import re
 import runpy
 from collections import Counter
 
+from tests import rows as script
 from tests.house.source import ROOT
 from tests.seeds.rows import ROWS
 
@@ -31,3 +32,19 @@ def test_the_page_lists_every_row_once_with_its_state() -> None:
         (line,) = re.findall(rf"^\| {re.escape(name)} \|.*", table, flags=re.MULTILINE)
         state = "open" if row.open else "weaker" if row.weaker else "shown"
         assert f"| {state} |" in line and row.asks in line and (row.open or row.weaker) in line
+
+
+def test_the_script_of_rows_can_say_no(monkeypatch, capsys):
+    def fails():
+        script.must(1 == 2, "one is not two")
+
+    monkeypatch.setattr(script, "TRIES", {"S0.1": lambda: "4 chunks", "S0.2": fails})
+    monkeypatch.setattr(script.sys, "argv", ["rows", "S0.1", "S0.2", "S0.3"])
+    assert script.main() == 1
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in shown[:2]] == ["yes", "no"] and shown[1].endswith("one is not two")
+    assert shown[-1] == "1 yes, 1 no, 1 not tried"
+
+
+def test_the_script_tries_rows_that_are_there():
+    assert not set(script.TRIES) - set(ROWS)
