@@ -1,15 +1,16 @@
 """Writes tensors into arrays of other libraries, for xarray's `to_zarr` and `to_netcdf`.
 
 Workers write into Zarr arrays of a store that they can open, all sources in one job (tensor/files.py): a chunk is
-written and freed while others are computed. Each piece (or shard) of a Zarr array has a single writer, unless two
-sources lie in it. Other targets, such as variables of NetCDF files, are written in this process, a window of chunks at
-a time.
+written and freed while others are computed. Each piece (or shard) of a Zarr array has a single writer; sources that
+share a piece are written one after the other. Other targets, such as variables of NetCDF files, are written in this
+process, a window of chunks at a time.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from operator import gt
 from typing import Any, NoReturn
 
 import numpy as np
@@ -118,6 +119,9 @@ def _summaries(data: Sequence[TensorData], room: int) -> list[TensorData]:
 def _starts(source: Tensor, target: Any, region: Sequence[slice] | None) -> tuple[int, ...]:
     """First position of a region along each axis; a slice may count from the end of the target."""
     if region is None:
+        is_zarr = type(target).__module__.split(".")[0] == "zarr"  # others may grow
+        if is_zarr and (source.ndim != target.ndim or any(map(gt, source.shape, target.shape))):
+            raise ValueError(f"a source of shape {source.shape} does not fit into the array of shape {target.shape}")
         return (0,) * source.ndim
     axes = [range(*one.indices(n)) for one, n in zip(region, target.shape, strict=True)]
     if tuple(map(len, axes)) != source.shape or any(axis.step != 1 for axis in axes):

@@ -427,21 +427,50 @@ def moved(box: tuple[slice, ...], starts: Sequence[int]) -> tuple[slice, ...]:
     return tuple(slice(one.start + low, one.stop + low) for one, low in zip(box, starts))
 
 
-def write_zarr(parts: Sequence[tuple[Tensor, Any, Sequence[int]]]) -> None:
-    """Compute tensors in one job and write them into Zarr arrays: sources, targets, and first positions there."""
-    nodes, engine = [_zarr_writes(*part) for part in parts], get_engine()
-    engine.execute(nodes)
-    for node, (_, target, _) in zip(nodes, parts):
-        if (fork := _fork(target)) is not None:
-            found = engine.fetch(node)
-            changes = io.BytesIO(found.tobytes())
-            while changes.tell() < found.size:
-                fork.merge(pickle.load(changes))
+Write = tuple[Tensor, Any, Sequence[int]]  # source, Zarr array, first positions there
+
+
+def write_zarr(parts: Sequence[Write]) -> None:
+    """Compute tensors and write them into Zarr arrays, in one job unless pieces are in several of them."""
+    engine, jobs = get_engine(), [list(parts)] if len(parts) == 1 else _jobs(parts)
+    for job in jobs:
+        nodes = [_zarr_writes(*part) for part in job]
+        engine.execute(nodes)
+        for node, (_, target, _) in zip(nodes, job):
+            if (fork := _fork(target)) is not None:
+                found = engine.fetch(node)
+                changes = io.BytesIO(found.tobytes())
+                while changes.tell() < found.size:
+                    fork.merge(pickle.load(changes))
+
+
+def _jobs(parts: Sequence[Write]) -> list[list[Write]]:
+    """Parts that are written together, in order: a piece is read, changed and written, so a job writes it once."""
+    jobs: list[list[Write]] = []
+    met: dict[str, list[tuple[int, Write]]] = {}  # by path of the target: number of the job, and part
+    for part in parts:
+        beside = met.setdefault(part[1].path, [])
+        number = max((k for k, one in beside if _share_pieces(part, one)), default=-1) + 1
+        beside.append((number, part))
+        jobs += [[]] if number == len(jobs) else []
+        jobs[number].append(part)
+    return jobs
+
+
+def _share_pieces(one: Write, other: Write) -> bool:
+    (_, target, _), (_, array, _) = one, other
+    if (target.path, target.store) != (array.path, array.store):
+        return False
+    pieces = getattr(target, "shards", None) or target.chunks
+    (first, end), (low, high) = ([np.array(x), np.array(x) + s.shape] for s, _, x in (one, other))
+    return bool(np.all(first // pieces < -(-high // pieces)) and np.all(low // pieces < -(-end // pieces)))
 
 
 def _zarr_writes(source: Tensor, target: Any, starts: Sequence[int]) -> TensorData:
     """The node that writes a source; each piece of the target lies in a single chunk."""
     pieces = getattr(target, "shards", None) or target.chunks
+    if source.ndim != target.ndim or any(k + n > m for k, n, m in zip(starts, source.shape, target.shape)):
+        raise ValueError(f"a source of shape {source.shape} does not fit into the Zarr array of shape {target.shape}")
     splits = tuple(whole_pieces(*axis) for axis in zip(source.chunks, pieces, starts))
     aligned: Tensor = source if splits == source.chunks else rechunk(source, splits)
     return block_writes(aligned, ZarrWriter(target, starts), "to_zarr", _fork(target) is not None)

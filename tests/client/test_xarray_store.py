@@ -160,3 +160,29 @@ def test_other_targets_are_written_in_windows_and_means_computed_once(cluster, t
     np.testing.assert_array_equal(target[5:45], np.arange(40.0) - 19.5)
     assert (target[:5] == 0).all() and (target[45:] == 0).all()
     assert log.stat().st_size == 8  # once for the mean, once for the windows
+
+
+@pytest.mark.parametrize("shards", [None, (8, 6)])
+def test_sources_that_share_a_piece_are_written_one_after_the_other(cluster, tmp_path, shards):
+    kind = {"shape": (32, 6), "chunks": (4, 3), "dtype": float, "fill_value": -1, "shards": shards}
+    target, other = (zarr.create_array(tmp_path / name, **kind) for name in "ab")
+    starts, jobs = [0, 3, 6, 9, 20], len(cluster.jobs())
+    sources = [mt.ones((3, 6), chunk_size=1) * k for k in range(len(starts))]
+    regions = [(slice(low, low + 3), slice(None)) for low in starts]
+    JmarsManager().store([*sources, mt.ones((32, 6))], [target] * 5 + [other], regions=[*regions, None])
+    expected = np.full((32, 6), -1.0)
+    for low, k in zip(starts, range(5)):
+        expected[low : low + 3] = k
+    np.testing.assert_array_equal(target[:], expected)
+    np.testing.assert_array_equal(other[:], 1)
+    assert jobs + 2 <= len(cluster.jobs()) <= jobs + 4
+
+
+@pytest.mark.parametrize("store", ["folder", "memory"])
+def test_a_source_larger_than_its_zarr_array_is_refused_and_not_cut(cluster, tmp_path, store):
+    target = zarr.create_array(tmp_path / "z" if store == "folder" else {}, shape=(4,), chunks=(2,), dtype=float)
+    for x in (mt.ones(5), mt.ones((4, 1))):
+        with pytest.raises(ValueError, match="does not fit into"):
+            JmarsManager().store(x, target)
+    JmarsManager().store(mt.ones(3), target)
+    assert target[:].tolist() == [1, 1, 1, 0]
