@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jmars
-from tests.notebook.kernels import kernels
+from tests.notebook.shell_processes import kernels
 
 CELL = """%%jmars
 x = mt.load(path, chunk_size=(100, 100))
