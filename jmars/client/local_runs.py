@@ -34,7 +34,8 @@ from jmars.kernels.blocks import open_spares
 from jmars.kernels.group_run import LoadedPrograms, run_steps
 from jmars.model.collector import free_in_child
 from jmars.tensor.from_array import FromArray, copied_bytes
-from jmars.tensor.operand import Operand, TensorData
+from jmars.tensor.operand import Operand, Splits, TensorData
+from jmars.tensor.small_values import PERHAPS_SMALL
 from jmars.tensor.small_values import SMALL as SMALL_VALUE
 from jmars.tensor.structure import bindings, digest
 from jmars.tensor.tensor_graph import LinkedGraph, Stored
@@ -149,6 +150,8 @@ class LocalRuns:
         if not _is_small(node, held):
             return None
         linked = LinkedGraph.of([node], held)
+        if node.has_unknown_lengths and node.most_bytes > min(PERHAPS_SMALL, ALL_NAMED - _large_bytes()):
+            return None
         lines = [operand.line for operand in linked.operands]
         try:
             if self._refuses(linked):
@@ -164,7 +167,7 @@ class LocalRuns:
 
     def _refuses(self, linked: LinkedGraph) -> bool:
         """Whether the graph must run on the cluster; adds its small intermediates to its results."""
-        if linked.unfolds or any(type(one).__module__.startswith(AWAY) for one in linked.operands):
+        if any(one.dynamic or type(one).__module__.startswith(AWAY) for one in linked.operands):
             return True
         has_name, room = named(linked), ALL_NAMED - _large_bytes()
         for k, needed in enumerate(computed_whole(linked)):
@@ -272,13 +275,23 @@ def _take(linked: LinkedGraph, plan: LocalPlan, outputs: list[Array | None]) -> 
         done.computed |= needed
     for number, places in plan.results:
         node = linked.nodes[number]
-        value = _joined(node, [outputs[place] for place in places])
-        if value.nbytes <= SMALL or values:  # the first is asked for, and kept by who asks
+        chunks = [outputs[place] for place in places]
+        if node.has_unknown_lengths and not node.resolve_lengths():
+            node.resolve_lengths(_splits(node.chunks, chunks))
+        value = _joined(node, chunks)
+        if values or value.nbytes <= max(SMALL, min(SMALL_VALUE, ALL_NAMED - _large_bytes())):
             node.op = FromArray(array=value, line=node.op.line)
             if value.nbytes > SMALL:
                 _large[node] = None
         values.append(value)
     return values[0]
+
+
+def _splits(splits: Splits, chunks: list[Any]) -> Splits:
+    """Lengths of chunks in C order, where `splits` tells their numbers."""
+    first = np.arange(len(chunks)).reshape([len(axis) for axis in splits])
+    along = [np.moveaxis(first, axis, 0).reshape(len(splits[axis]), -1)[:, 0] for axis in range(first.ndim)]
+    return tuple(tuple(int(chunks[k].shape[axis]) for k in one) for axis, one in enumerate(along))
 
 
 def _joined(node: TensorData, chunks: list[Any]) -> Array:

@@ -3,7 +3,8 @@
 Every function of the table in protocols.py is called through `call_or_defer`. An argument of unknown length is met in
 three ways. Functions in `SAME_STAGE` need no length and are called at once. Other calls become a `Deferred` operand,
 repeated in the cluster when a run has reported the lengths; the call is tried with stand-ins of several lengths to find
-the shapes of the results. Functions that need a value at once compute their arguments first, as `len(x)` does.
+the shapes of the results. Functions that need a value at once compute their arguments first, as `len(x)` does; so do
+calls in a cell where the arguments may be small, as NumPy goes on with small values.
 Source: Mars (`yield` inside `tile`).
 """
 
@@ -20,8 +21,7 @@ from msgspec import Struct
 
 from jmars.errors import GraphError, NotReadyError
 from jmars.kernels.elementwise import UFUNCS
-from jmars.tensor.buffers import Place, View, ViewStep, unresolved
-from jmars.tensor.engine import get_engine
+from jmars.tensor.buffers import Place, SmallValues, View, ViewStep, unresolved
 from jmars.tensor.from_array import Composite
 from jmars.tensor.operand import (
     NeedsLengthError,
@@ -38,7 +38,8 @@ from jmars.tensor.operand import (
 )
 from jmars.tensor.ops.chunks import rechunked
 from jmars.tensor.protocols import FUNCTIONS, set_call_hook
-from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.small_values import PERHAPS_SMALL
+from jmars.tensor.tensor import Tensor, as_tensor, compute_lengths
 from jmars.tensor.tensor_graph import Dynamic, TensorGraph, fragment, new_group, placeholders
 
 __all__ = ["SAME_STAGE", "Deferred", "call_or_defer"]
@@ -68,14 +69,25 @@ def call_or_defer(name: str, function: Callable[..., Any], args: tuple[Any, ...]
                 return function(*args, **kwargs)
             except (NeedsLengthError, NotReadyError):
                 pass
-    if kwargs.get("out") is None:
+    if kwargs.get("out") is None and not _may_be_small(unknown):
         try:
             return _defer(name, args, kwargs)
         except _CannotDeferError:
             pass
-    get_engine().execute([node for one in unknown for node in unresolved(one._place)])
+    compute_lengths([node for one in unknown for node in unresolved(one._place)])
     _leave_out_empty(unknown)
-    return function(*args, **kwargs)
+    if not SmallValues.working:
+        return function(*args, **kwargs)
+    SmallValues.count(-1)
+    try:
+        return FUNCTIONS[name](*args, **kwargs)  # anew, as the arguments may be small
+    finally:
+        SmallValues.count(1)
+
+
+def _may_be_small(tensors: Sequence[Tensor]) -> bool:
+    """Whether the cell computes tensors of unknown length at once, since they may be small."""
+    return bool(SmallValues.chosen) and all(one.data.most_bytes <= PERHAPS_SMALL for one in tensors)
 
 
 def _leave_out_empty(tensors: Sequence[Tensor]) -> None:

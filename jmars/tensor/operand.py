@@ -356,6 +356,11 @@ class TensorData:
         """Return the node's metadata, without the operand."""
         return TensorMeta(self.key, self.shape, self.dtype, self.chunks)
 
+    @property
+    def most_bytes(self) -> float:
+        """Bytes that the value takes at most; infinite where that is not known."""
+        return self.dtype.itemsize * math.prod(sum(map(_most, axis)) for axis in self.chunks)
+
     def resolve_lengths(self, chunks: Splits | None = None) -> bool:
         """Take over lengths that a run reported, of this node (`chunks`) or the origins; True if all are known."""
         if chunks is not None:
@@ -383,6 +388,10 @@ class TensorData:
         raise UnsupportedError(
             "a node of the tensor graph does not pickle, since its inputs nest too deeply; use TensorGraph.of"
         )
+
+
+def _most(length: Length) -> float:
+    return length if length.__class__ is not Unknown else math.inf if length.most is None else length.most
 
 
 def _known_lengths(axis: tuple[Length, ...]) -> tuple[Length, ...]:

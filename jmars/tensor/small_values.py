@@ -31,6 +31,7 @@ from jmars.tensor.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
 SMALL = 2**22  # bytes of a value that stays in this process
+PERHAPS_SMALL = 2**26  # most bytes of a value of unknown length that is computed before a call that needs the length
 _WRITEABLE, _FLAGS = 0x400, 0x80000400  # in flags.num; NumPy warns at a write to an array with the highest bit
 
 # Functions of which the result is a view of the first argument, unless it is a copy: with all of those whose views may

@@ -31,6 +31,7 @@ from jmars.config import config
 from jmars.errors import UnsupportedError
 from jmars.tensor.buffers import (
     DEEP,
+    MOST,
     Buffer,
     Place,
     SmallValues,
@@ -279,7 +280,7 @@ class Tensor(TensorMethods, TensorOperators):
     def _resolved(self) -> TensorData:
         """Return the node with known lengths, computing the tensor if needed."""
         if missing := unresolved(self._place):
-            get_engine().execute(missing)
+            compute_lengths(missing)
             assert self.data.resolve_lengths(), self.data
         return self.data
 
@@ -607,6 +608,20 @@ class Tensor(TensorMethods, TensorOperators):
 
     def __deepcopy__(self, memo: Any) -> Tensor:
         return cast(Tensor, call("copy", self))
+
+
+def compute_lengths(nodes: Sequence[TensorData]) -> None:
+    """Compute nodes of unknown length; small values come into this process, where NumPy goes on with them."""
+    engine = get_engine()
+    engine.look(nodes)
+    for node in nodes:
+        if not node.resolve_lengths() or node.op.__class__ is FromArray or SmallValues.bytes > MOST:
+            continue
+        if math.prod(node.shape) * node.dtype.itemsize <= SmallValues.chosen:
+            value = np.asarray(engine.fetch(node), node.dtype)
+            value.flags.writeable = False
+            node.op = FromArray(array=value, line=node.op.line)
+            SmallValues.keep(value, value.nbytes)
 
 
 _CALLS = frozenset({"CALL", "CALL_FUNCTION_EX", "CALL_KW", "PRECALL"})

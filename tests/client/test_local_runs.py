@@ -343,3 +343,21 @@ def test_info_counts_the_arrays_that_jmars_keeps_in_this_process(cluster, monkey
     assert counted() == array.nbytes + 20_000 * 8 and total == pytest.approx((array[:20_000] * 2).sum())
     del x, same, y
     assert counted() == 0
+
+
+def test_a_value_of_unknown_length_is_computed_here_with_its_length(cluster):
+    rng = np.random.default_rng(0)
+    values, rows = rng.normal(size=(6000, 5)), rng.random(6000) > 0.9
+    x, mask = mt.asarray(values, chunk_size=(1000, 2)).execute(), mt.asarray(rows, chunk_size=1000).execute()
+    part = x[mask]
+    assert np.array_equal(here(cluster, part), values[rows])
+    last = last_job(cluster)
+    assert (part.shape, len(part.chunks[0])) == (values[rows].shape, 6)
+    assert np.array_equal((part * 2).fetch(), values[rows] * 2)
+    assert last_job(cluster) == last
+
+
+def test_an_unknown_length_that_may_be_large_is_left_to_the_cluster(cluster, monkeypatch):
+    monkeypatch.setattr(local_runs, "PERHAPS_SMALL", 1000)
+    x = mt.arange(500, chunk_size=100).execute()
+    assert there(cluster, x[x < 7]).tolist() == list(range(7))

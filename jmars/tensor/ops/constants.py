@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from typing import Any, cast
 
 import numpy as np
 
 from jmars.kernels.expression import Expression, constant
-from jmars.tensor.buffers import Buffer
+from jmars.tensor.buffers import Buffer, SmallValues
 from jmars.tensor.operand import annotate, check_dtype, new_data
 from jmars.tensor.ops.arguments import copied, takes_like
 from jmars.tensor.ops.formula import ElementwiseOperand
@@ -48,6 +49,9 @@ def _constant(name: str, shape: Any, value: Any, dtype: Any, chunk_size: ChunkSi
     if name in ("zeros", "empty"):
         value = np.zeros((), dtype)  # of text "", not "0"
     splits = decide_splits(whole, dtype, chunk_size, chunks)
+    is_lazy = any(isinstance(one, Tensor) for one in (shape if isinstance(shape, tuple | list) else [shape]))
+    if is_lazy and all(len(axis) == 1 for axis in splits) and math.prod(whole) * dtype.itemsize <= SmallValues.chosen:
+        return Tensor.at(Buffer.of(np.full(whole, value, dtype)))  # as of a shape that is known
     op = ElementwiseOperand(name, Expression((), (constant(value, dtype),)), splits)
     made = Tensor(new_data(op, whole, dtype, splits))
     made._place = Buffer(made.data, is_array=True)
