@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from jmars.model.collector import free_in_child
 from jmars.model.limits import KEPT_SHARE
 from jmars.tensor.from_array import FromArray
-from jmars.tensor.operand import TensorData
+from jmars.tensor.operand import TensorData, most_of
 from jmars.tensor.ops.chunks import Rechunk
 from jmars.tensor.ops.formula import ElementwiseOperand
 from jmars.tensor.ops.indexing import Slice, Take
@@ -165,9 +165,9 @@ def _nearest_named(linked: LinkedGraph, wanted: list[bool], is_named: list[bool]
         if not (wanted[k] and reach[k]):
             continue
         known, passed_on = linked.nodes[k].computed, reach[k]
-        is_small = not linked.nodes[k].has_unknown_lengths and _size(linked.nodes[k]) <= SMALL
+        is_small = _size(linked.nodes[k]) <= SMALL
         wanted_so = known or reach[k] == 2 or is_small or lost[k]
-        if is_named[k] and wanted_so and k not in results and not linked.nodes[k].has_unknown_lengths:
+        if is_named[k] and wanted_so and k not in results and math.isfinite(_size(linked.nodes[k])):
             found.append(linked.nodes[k])
             passed_on = 0 if known else reach[k] if is_small else 1
         for i in linked.inputs[k]:
@@ -196,11 +196,11 @@ def _n_chunks(node: TensorData) -> int:
     return math.prod(map(len, node.meta.chunks))
 
 
-def _size(node: TensorData) -> int:
-    """Bytes."""
-    return int(math.prod(node.meta.shape)) * node.dtype.itemsize
+def _size(node: TensorData) -> float:
+    """Bytes; the most where a length is unknown."""
+    return node.most_bytes
 
 
-def _largest_chunk(node: TensorData) -> int:
-    """Bytes."""
-    return int(math.prod(max(axis, default=0) for axis in node.meta.chunks)) * node.dtype.itemsize
+def _largest_chunk(node: TensorData) -> float:
+    """Bytes; the most where a length is unknown."""
+    return math.prod(max(map(most_of, axis), default=0) for axis in node.chunks) * node.dtype.itemsize

@@ -22,6 +22,7 @@ from msgspec import Struct
 from jmars.errors import GraphError, NotReadyError
 from jmars.kernels.elementwise import UFUNCS
 from jmars.tensor.buffers import Place, SmallValues, View, ViewStep, unresolved
+from jmars.tensor.engine import can_compute
 from jmars.tensor.from_array import Composite
 from jmars.tensor.operand import (
     NeedsLengthError,
@@ -58,9 +59,14 @@ _LENGTHS = (1009, 1013, 0, 1, 2, 3)  # of stand-ins: the first two must work, at
 def call_or_defer(name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call `function(*args, **kwargs)` now, defer the call to a later stage, or compute the arguments and call."""
     tensors = [one for one in _tensors((args, kwargs)) if one._place.memory is None]  # arrays in memory need no node
-    unknown = [one for one in tensors if one.data.has_unknown_lengths and not one.data.resolve_lengths()]
+    told = [one for one in tensors if one.data.has_unknown_lengths]
+    unknown = [one for one in told if not one.data.resolve_lengths()]
     if name != "map_blocks":  # map_blocks calls its function for empty blocks, too
         _leave_out_empty(tensors)
+    if told and not unknown and SmallValues.working == 1 and can_compute():  # by the length of another part
+        compute_lengths(small := [one.data for one in told if one.nbytes <= SmallValues.chosen])
+        if small:
+            return _anew(name, args, kwargs)
     if not unknown or values_forbidden.get() or name in ("cond", "while_loop"):  # both accept unknown lengths
         return function(*args, **kwargs)
     if name in SAME_STAGE and not any(is_open(one.data.chunks) for one in unknown):
@@ -76,11 +82,14 @@ def call_or_defer(name: str, function: Callable[..., Any], args: tuple[Any, ...]
             pass
     compute_lengths([node for one in unknown for node in unresolved(one._place)])
     _leave_out_empty(unknown)
-    if not SmallValues.working:
-        return function(*args, **kwargs)
+    return _anew(name, args, kwargs) if SmallValues.working else function(*args, **kwargs)
+
+
+def _anew(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Repeat a call of the user, as arguments may be small values now."""
     SmallValues.count(-1)
     try:
-        return FUNCTIONS[name](*args, **kwargs)  # anew, as the arguments may be small
+        return FUNCTIONS[name](*args, **kwargs)
     finally:
         SmallValues.count(1)
 

@@ -329,6 +329,7 @@ class TensorData:
         "__weakref__",
         "chunks",
         "computed",
+        "depth",
         "dtype",
         "has_unknown_lengths",
         "hold",
@@ -345,6 +346,7 @@ class TensorData:
         self.dtype = check_dtype(dtype)
         self.chunks = chunks
         self.has_unknown_lengths = Unknown in map(type, shape)
+        self.depth: int = 1 + max([one.depth for one in op.inputs], default=-1)  # operations since known values
         self.computed = False  # whether a run computed all chunks, kept or not: client/auto_persist.py
         self.lineage_copy: TensorData | None = None  # computed nodes refer to the copy: structure.py
         self.is_lineage_copy = False
@@ -359,7 +361,7 @@ class TensorData:
     @property
     def most_bytes(self) -> float:
         """Bytes that the value takes at most; infinite where that is not known."""
-        return self.dtype.itemsize * math.prod(sum(map(_most, axis)) for axis in self.chunks)
+        return self.dtype.itemsize * math.prod(sum(map(most_of, axis)) for axis in self.chunks)
 
     def resolve_lengths(self, chunks: Splits | None = None) -> bool:
         """Take over lengths that a run reported, of this node (`chunks`) or the origins; True if all are known."""
@@ -378,7 +380,7 @@ class TensorData:
         copy = object.__new__(TensorData)
         copy.op, copy.key, copy.is_lineage_copy, copy.lineage_copy = op, self.key, True, None
         copy.shape, copy.dtype, copy.chunks, copy.computed = self.shape, self.dtype, self.chunks, False
-        copy.has_unknown_lengths, copy.hold = self.has_unknown_lengths, None
+        copy.has_unknown_lengths, copy.hold, copy.depth = self.has_unknown_lengths, None, self.depth
         return copy
 
     def __repr__(self) -> str:
@@ -390,7 +392,8 @@ class TensorData:
         )
 
 
-def _most(length: Length) -> float:
+def most_of(length: Length) -> float:
+    """A length, or the upper bound of an unknown length; infinite without a bound."""
     return length if length.__class__ is not Unknown else math.inf if length.most is None else length.most
 
 

@@ -78,11 +78,22 @@ def here(value: Any) -> Any:
     place = getattr(value, "_place", None)
     if place.__class__ is Buffer or place.__class__ is View:  # of a tensor
         memory = place.memory
+        if memory is None and place.__class__ is Buffer and place.node.depth >= CHAIN:
+            memory = _end_of_chain(place)
         if memory is not None and (memory.nbytes <= SmallValues.limit or not place.buffer.is_held):
             return memory if memory.ndim or place.is_array else memory[()]
     elif kind is range or kind is type and issubclass(value, _TYPES):
         return value
     raise AwayError
+
+
+def _end_of_chain(place: Buffer) -> Array | None:
+    """The elements of a small value behind many operations, as a loop makes it: computed here, if quick."""
+    node, engine = place.node, current_engine()
+    node.depth = 0  # of what is made of it, now or with the next value that is tried
+    if engine is None or not can_compute() or engine.small(node, 0) is None:
+        return None
+    return place.memory
 
 
 def _takes_many(memory: Any, entries: Any) -> bool:
@@ -471,6 +482,8 @@ Array = np.ndarray[Any, Any]
 COPIED_FOR_AN_ELEMENT = 2**16  # bytes of an array that a write to an element copies
 READ_AHEAD = 2**24  # bytes of rows that are read at once
 LOOKED_AT = 2  # turns of a loop with a look at values, after which rows are read ahead
+ROWS = 30  # small rows that a loop in a cell has read one after the other, after which rows are read ahead
+CHAIN = 64  # operations from known values to a small value that is computed, so that a loop goes on with values
 NUMBERS = bool | int | float | complex | np.generic
 
 
@@ -517,7 +530,8 @@ def write_element(x: Tensor, index: Any, value: Any) -> bool:
 class RowReader(threading.local):
     """Reads rows ahead for a loop, such as `for row in x: if row.sum() > 0: ...`, after two turns with a look.
 
-    In a thread a single loop at a time reads ahead. A write to the array makes a new node, without known rows.
+    In a cell small rows are read ahead after 30 turns without a look, too. In a thread a single loop at a time reads
+    ahead. A write to the array makes a new node, without known rows.
     """
 
     def __init__(self) -> None:
@@ -527,7 +541,7 @@ class RowReader(threading.local):
     def forget(self) -> None:
         """Drop the rows that were read ahead."""
         self._of: weakref.ref[TensorData] | None = None
-        self._last, self._looks, self._turns, self._start = -2, 0, 0, 0
+        self._last, self._looks, self._turns, self._reads, self._start = -2, 0, 0, 0, 0
         self._block: Array | None = None
 
     def row(self, x: Tensor, i: int) -> Array | None:
@@ -538,18 +552,29 @@ class RowReader(threading.local):
             self._of = weakref.ref(node, lambda _: self.forget())
         is_next = i == self._last + 1
         if not is_next:
-            self._turns = 0
+            self._turns = self._reads = 0
         elif self._block is None:  # rows with values give the loop no cause to ask for values
             self._turns = self._turns + 1 if self.looks > self._looks else 0
+            self._reads += 1
         self._last, self._looks = i, self.looks
         if self._block is None or not 0 <= i - self._start < len(self._block):
             self._block = None
-            if self._turns < LOOKED_AT or not can_compute():
+            if not can_compute() or self._turns < LOOKED_AT and not (self._reads >= ROWS and _may_read_ahead(x)):
                 return None
-            length = max(1, READ_AHEAD // max(1, x.nbytes // len(x)))
-            self._start, self._block = i, np.ascontiguousarray(x[i : i + length].fetch(copy=False))
+            is_small = x.nbytes <= SmallValues.limit
+            length = len(x) if is_small else max(1, READ_AHEAD // max(1, x.nbytes // len(x)))
+            self._start = 0 if is_small else i
+            self._block = np.ascontiguousarray(x[self._start : self._start + length].fetch(copy=is_small))
+            if is_small:
+                self._block.flags.writeable = False
+                node.op = FromArray(array=self._block, line=node.op.line)
         row: Array = self._block[i - self._start]
         return row
+
+
+def _may_read_ahead(x: Tensor) -> bool:
+    """Whether a cell reads rows ahead that nobody has looked at: small ones, and not in a cell that is only planned."""
+    return x.nbytes <= SmallValues.limit * len(x) and get_engine().tries_on_worker()
 
 
 rows = RowReader()

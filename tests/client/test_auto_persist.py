@@ -217,9 +217,9 @@ def test_a_branch_that_may_not_be_taken_is_not_kept():
         assert branch.data not in kept(found.sum())
 
 
-def test_what_has_no_size_yet_is_not_kept():
+def test_what_has_no_bound_yet_is_not_kept():
     x = mt.ones(10) + 1
-    some = x[x > 1]
+    some = mt.sort(x[x > 1])
     for _ in range(3):
         found = repeats([some.sum().data], (), ROOM)
         assert some.data not in (*found.kept, *found.large)
@@ -234,3 +234,14 @@ def test_costly_values_with_a_name_in_a_cell_are_kept_at_the_first_look():
     assert repeats([shifted[0, 0].data], (), ROOM, bound).kept == [second.data]
     assert repeats([(x * 2)[0, 0].data], (), ROOM, bound).kept == []
     assert repeats([second[:1].data], {second.data.key}, ROOM, bound).kept == []
+
+
+def test_a_named_value_of_unknown_length_is_kept_too(cluster, only_jobs):
+    x = mt.random.default_rng(3).random(40_000, chunk_size=10_000)
+    part = x[x > 0.5]
+    first, second = part[part > 0.9], part[part > 0.8]
+    first.fetch()
+    assert not cluster.retains(part.data)
+    second.fetch()
+    assert cluster.retains(part.data)
+    assert len(part) == np.count_nonzero(x.fetch() > 0.5)

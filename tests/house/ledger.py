@@ -28,7 +28,7 @@ TABLE = """
             tensor/chunk_types/* tensor/array_api.py array_api.py tensor/numba_values.py
    750  spawn
             tensor/spawn.py remote.py
-  7950  tensor core
+  8050  tensor core
             tensor/*
   1900  machine code by LLVM text
             kernels/native_pipeline.py kernels/compile.py kernels/expression.py kernels/routines.py

@@ -95,3 +95,33 @@ def test_a_part_that_may_be_large_stays_lazy(notebook):
     assert len(notebook.jobs) == 1
     notebook("same = middle == np.median(x[x > 3]), high == np.percentile(x[x > 5], 90)")
     assert notebook["same"] == (True, True)
+
+
+def test_a_part_whose_length_another_part_told_comes_too(started):
+    started("want = np.interp(np.arange(200), x[g == 2][:100], y[g == 2][:100])")
+    before = number_of_jobs()
+    started("%%jmars\nm = g == 2\nv, t = y[m], x[m]\nn = len(v)\nfound = np.interp(np.arange(200), t[:100], v[:100])")
+    assert number_of_jobs() == before
+    np.testing.assert_array_equal(started["found"], started["want"])
+
+
+def test_a_loop_over_small_rows_goes_on_with_values(started):
+    loop = (
+        "hot = np.sqrt(x.reshape(4000, 150)) > limit\nrun = np.zeros(150, int)\nlongest = np.zeros(150, int)\n"
+        "for d in range(4000):\n    run = np.where(hot[d], run + 1, 0)\n    longest = np.maximum(longest, run)\n"
+    )
+    started(f"limit = np.percentile(np.sqrt(x), 60)\n{loop}want = longest, run")
+    started(f"%%jmars\nlimit = np.percentile(np.sqrt(x), 60)\n{loop}")
+    cluster = default_cluster()
+    assert cluster is not None
+    assert all(job["operands"] < 500 for job in cluster.jobs()[-3:])
+    np.testing.assert_array_equal((started["longest"], started["run"]), started["want"])
+
+
+def test_a_cell_that_is_planned_reads_no_rows(started):
+    before = number_of_jobs()
+    started(
+        "%%jmars --plan\nhot = np.sqrt(x.reshape(4000, 150)) > 7.2\nrun = np.zeros(150)\n"
+        "for d in range(100):\n    run = np.where(hot[d], run + 1, 0)"
+    )
+    assert number_of_jobs() == before
