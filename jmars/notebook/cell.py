@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from jmars.errors import ArrayChangedError, JmarsError
 from jmars.notebook.cell_source import COMPUTED, LAST_VALUE, LOOKED, CellSource, computed, errors_at_once, looked
-from jmars.notebook.kernel_access import run_coroutine
+from jmars.notebook.kernel_access import Whole, run_coroutine
 from jmars.notebook.namespace import Namespace, compute_displayed_values, lazy_results, tensors_in
 from jmars.notebook.numpy_names import bound_imports, lazy_names
 from jmars.tensor.engine import Engine, current_engine, set_engine
@@ -78,7 +78,7 @@ def run_cell(
         imports have bound.
     """
     __tracebackhide__ = True
-    with lazy_results(are_kept=not (lazy or background)):
+    with Whole(lazy_results(are_kept=not (lazy or background))):
         return _run(shell, source, engine, lazy)
 
 
@@ -89,7 +89,7 @@ def _run(shell: InteractiveShell, source: CellSource, engine: CellEngine | PlanE
     computed.begin()
     inside = Namespace.enter(names, source.line_of)
     try:
-        with (
+        with Whole(
             lazy_names(),
             _engine_is(engine),
             small_values(),

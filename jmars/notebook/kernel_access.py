@@ -24,7 +24,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -138,7 +138,10 @@ def _finish(coroutine: Coroutine[Any, Any, Any]) -> None:
 
 @contextmanager
 def _interrupt_later() -> Iterator[None]:
-    """Delays KeyboardInterrupt until the block has ended."""
+    """Delays KeyboardInterrupt until the block has ended; outside of the main thread none comes."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     caught: list[tuple[int, FrameType | None]] = []
     before = signal.signal(signal.SIGINT, lambda number, frame: caught.append((number, frame)))
     try:
@@ -147,6 +150,30 @@ def _interrupt_later() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
     if caught and callable(before):
         before(*caught[0])
+
+
+class Whole:
+    """Contexts that are entered whole and left whole: an interrupt meanwhile is raised afterwards.
+
+    A cell that was interrupted halfway would leave the kernel with the state of a cell that runs.
+    """
+
+    def __init__(self, *contexts: AbstractContextManager[Any]) -> None:
+        self._contexts, self._stack = contexts, ExitStack()
+
+    def __enter__(self) -> None:
+        try:
+            with _interrupt_later(), ExitStack() as stack:
+                for one in self._contexts:
+                    stack.enter_context(one)
+                self._stack = stack.pop_all()
+        except KeyboardInterrupt as error:
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
+
+    def __exit__(self, *error: Any) -> bool | None:
+        with _interrupt_later():
+            return self._stack.__exit__(*error)
 
 
 @contextmanager
@@ -241,8 +268,7 @@ class HeldOutputs:
 
         An interrupt is raised afterwards: no message is lost, and the kernel is left as it was.
         """
-        in_main = threading.current_thread() is threading.main_thread()
-        with _interrupt_later() if in_main else nullcontext(), self._lock:
+        with _interrupt_later(), self._lock:
             if not self._holds:
                 return
             self._holds = False

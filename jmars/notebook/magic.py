@@ -14,7 +14,8 @@ import sys
 import time
 import traceback
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -92,9 +93,27 @@ def run_magic_cell(shell: InteractiveShell, line: str, cell: str) -> Any:
             shell.user_ns[flags.output] = plan
         return plan
     running = RunningCell(source.code, len(source.lines))
-    outcome, engine = JobState.FAILED, None
-    with config.using(**flags.settings()), kernel_access.stays_busy():
+    outcome = JobState.FAILED
+    engine: CellEngine | None = None
+    display: CellDisplay
+
+    @contextmanager
+    def shown() -> Iterator[None]:
+        nonlocal display
         display = choose_display(running)
+        try:
+            yield
+        finally:
+            try:
+                running.end()
+                if engine is not None and (text := engine.reused):
+                    display.reused(text)
+                if flags.output and engine is not None and engine.job is not None:
+                    shell.user_ns[flags.output] = engine.job
+            finally:  # also where Cancel was clicked in the last moment
+                display.close(outcome)
+
+    with kernel_access.Whole(config.using(**flags.settings()), kernel_access.stays_busy(), shown()):
         try:
             display.cluster = cluster = _start(flags, display)
             if flags.gpu == "prefer":
@@ -110,15 +129,6 @@ def run_magic_cell(shell: InteractiveShell, line: str, cell: str) -> Any:
                 raise
             told = f"{source.label} was cancelled; names keep their old values"
             raise show_as_one_line(KeyboardInterrupt(told)) from None  # ends the queue of Run All, as an interrupt does
-        finally:
-            try:
-                running.end()
-                if engine is not None and (text := engine.reused):
-                    display.reused(text)
-                if flags.output and engine is not None and engine.job is not None:
-                    shell.user_ns[flags.output] = engine.job
-            finally:  # also where Cancel was clicked in the last moment
-                display.close(outcome)
 
 
 def _start(flags: CellFlags, display: CellDisplay) -> Cluster:

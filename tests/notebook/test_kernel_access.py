@@ -264,3 +264,28 @@ except KeyboardInterrupt:
 def test_an_interrupt_during_the_release_loses_no_message(kernel):
     assert kernel.run(INTERRUPTED).splitlines() == ["first", "'second'", "interrupted"]
     assert kernel.run("print('send_multipart' in vars(get_ipython().kernel.iopub_thread))") == "False"
+
+
+INTERRUPT = """
+import signal
+from jmars.notebook import display
+own = display.WidgetDisplay.{0}
+def interrupted(*args):
+    display.WidgetDisplay.{0} = own
+    {1}own(*args)
+    signal.raise_signal(signal.SIGINT)
+    {2}own(*args)
+display.WidgetDisplay.{0} = interrupted"""
+
+
+@pytest.mark.parametrize(("name", "first", "then"), [("close", "# ", ""), ("close", "", "# "), ("__init__", "", "# ")])
+def test_an_interrupt_as_a_cell_begins_or_ends_leaves_the_kernel_whole(kernel, name, first, then):
+    kernel.run("%load_ext jmars\nimport numpy as np")
+    kernel.run(INTERRUPT.format(name, first, then))
+    assert kernel.reply(kernel.send("%%jmars -w 1 --memory 300MiB\nx = 1"))["ename"] == "KeyboardInterrupt"
+    state = (
+        "'send_multipart' in vars(get_ipython().kernel.iopub_thread), '_publish_status' in vars(get_ipython().kernel)"
+    )
+    assert kernel.run(f"print({state})") == "False False"
+    assert "3.0" in kernel.run("%%jmars\nprint(float(np.ones(3).sum()))").splitlines()
+    kernel.run("%jmars stop")

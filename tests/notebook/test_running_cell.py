@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import queue
+import signal
 import threading
 import time
+from contextlib import contextmanager
 
 import pytest
 
+from jmars.notebook.kernel_access import Whole
 from jmars.notebook.running_cell import RunningCell
 
 WAITS = """def wait():
@@ -96,3 +99,28 @@ def test_cancel_cancels_the_job_while_it_runs(ended):
 def test_a_cell_that_is_over_is_not_found():
     name = cell_of("1").id
     assert RunningCell.find(name) is None
+
+
+def test_contexts_are_entered_and_left_whole_by_an_interrupt(interruptible):
+    seen = []
+
+    @contextmanager
+    def interrupted(name, at):
+        seen.append(f"enter {name}")
+        if at == "enter":
+            signal.raise_signal(signal.SIGINT)
+        try:
+            seen.append(f"entered {name}")
+            yield
+        finally:
+            seen.append(f"leave {name}")
+            if at == "leave":
+                signal.raise_signal(signal.SIGINT)
+            seen.append(f"left {name}")
+
+    with pytest.raises(KeyboardInterrupt), Whole(interrupted("a", "enter"), interrupted("b", "")):
+        seen.append("never")
+    with pytest.raises(KeyboardInterrupt), Whole(interrupted("c", ""), interrupted("d", "leave")):
+        seen.append("body")
+    steps = "enter a, entered a, enter b, entered b, leave b, left b, leave a, left a, "
+    assert ", ".join(seen) == steps + "enter c, entered c, enter d, entered d, body, leave d, left d, leave c, left c"
