@@ -542,6 +542,8 @@ def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool =
             storage_options: Mapping[str, Any] | None = None, **options: Any) -> None:  # fmt: skip
     """Compute a tensor and write to a Zarr array; the workers write the chunks.
 
+    After an error there is no array; another run writes all pieces.
+
     Parameters
     ----------
     x
@@ -586,10 +588,21 @@ def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool =
             f"only this process can write to a {type(array.store).__name__} that is in memory or is no folder, no "
             "store of fsspec or obstore and no fork of an Icechunk session; give one of these"
         )
-    if tensor.size:
-        write_zarr([(tensor, array, (0,) * tensor.ndim)])
+    try:
+        if tensor.size:
+            write_zarr([(tensor, array, (0,) * tensor.ndim)])
+    except BaseException:
+        if array is not url and _fork(array) is None:
+            _forget_array(array)
+        raise
     if fork:
         session.merge(fork)
+
+
+def _forget_array(array: Any) -> None:
+    """Remove the metadata of an array that was not written whole, so that no reader takes it for complete."""
+    for name in ["zarr.json"] if array.metadata.zarr_format == 3 else [".zarray", ".zattrs"]:
+        zarr_library().core.sync.sync(array.store.delete(f"{array.path}/{name}".lstrip("/")))
 
 
 def pillow() -> Any:

@@ -92,6 +92,33 @@ def test_stores_of_this_process_are_refused(cluster, tmp_path):
             mt.to_zarr(mt.ones(4, chunk_size=2), store)
 
 
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("kind", ["folder", "obstore"])
+def test_after_an_error_there_is_no_array_and_a_second_run_writes_it(cluster, request, tmp_path, kind, version):
+    if kind == "obstore":
+        pytest.importorskip("obstore")
+        place: Any = request.getfixturevalue("server").obstore(f"half-{version}")
+    else:
+        place = tmp_path
+
+    def fails(block):
+        if block[0, 0] == VALUES[14, 14]:
+            raise ValueError("the last chunk")
+        return block
+
+    x = mt.asarray(VALUES, chunk_size=7)
+    for name in ("a", None):
+        with pytest.raises(ValueError, match="the last chunk"):
+            mt.to_zarr(x.map_blocks(fails, dtype=float), place, name, zarr_format=version, attributes={"unit": "K"})
+        with pytest.raises(FileNotFoundError):
+            mt.from_zarr(place, name)
+        mt.to_zarr(x * 2, place, name, zarr_format=version)
+        np.testing.assert_array_equal(mt.from_zarr(place, name), VALUES * 2)
+        with pytest.raises(Exception, match=r"already exists|An array exists"):  # of a second writer, before it writes
+            mt.to_zarr(x, place, name, zarr_format=version)
+        place = place / "root" if kind == "folder" else request.getfixturevalue("server").obstore(f"root-{version}")
+
+
 @pytest.fixture
 def repository(tmp_path):
     icechunk = pytest.importorskip("icechunk")
