@@ -269,20 +269,22 @@ def test_an_interrupt_during_the_release_loses_no_message(kernel):
 INTERRUPT = """
 import signal
 from jmars.notebook import display
-own = display.WidgetDisplay.{0}
-def interrupted(*args):
-    display.WidgetDisplay.{0} = own
-    {1}own(*args)
+own = {0}
+def interrupted(*args, **kwargs):
+    {0} = own
+    {1}own(*args, **kwargs)
     signal.raise_signal(signal.SIGINT)
-    {2}own(*args)
-display.WidgetDisplay.{0} = interrupted"""
+    {2}own(*args, **kwargs)
+{0} = interrupted"""
+RELEASE, BEGIN = "display.kernel_access.HeldOutputs.release", "display.WidgetDisplay.__init__"
 
 
-@pytest.mark.parametrize(("name", "first", "then"), [("close", "# ", ""), ("close", "", "# "), ("__init__", "", "# ")])
+@pytest.mark.parametrize(("name", "first", "then"), [(RELEASE, "# ", ""), (RELEASE, "", "# "), (BEGIN, "", "# ")])
 def test_an_interrupt_as_a_cell_begins_or_ends_leaves_the_kernel_whole(kernel, name, first, then):
     kernel.run("%load_ext jmars\nimport numpy as np")
+    kernel.run("%%jmars -w 1 --memory 300MiB\nx = 0")
     kernel.run(INTERRUPT.format(name, first, then))
-    assert kernel.reply(kernel.send("%%jmars -w 1 --memory 300MiB\nx = 1"))["ename"] == "KeyboardInterrupt"
+    assert kernel.reply(kernel.send("%%jmars\nx = 1"))["ename"] == "KeyboardInterrupt"
     state = (
         "'send_multipart' in vars(get_ipython().kernel.iopub_thread), '_publish_status' in vars(get_ipython().kernel)"
     )
