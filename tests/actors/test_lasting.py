@@ -78,12 +78,9 @@ def test_a_silent_connection_is_replaced():
     run(test)
 
 
-def test_beats_measure_silence_and_the_way_to_the_peer():
+def test_beats_measure_silence():
     async def test():
         async with two_hosts() as world:
-            await until(lambda: world.host.round_trip is not None and world.head.round_trip is not None)
-            world.proxy.delay = 0.03
-            await until(lambda: world.host.round_trip >= 0.06 <= world.head.round_trip)
             for channel in (world.host, world.head):
                 heard = channel.last_heard
                 await until(lambda channel=channel, heard=heard: channel.last_heard > heard)
@@ -170,19 +167,6 @@ def test_a_new_incarnation_fails_calls_to_the_one_before_and_is_heard():
     run(test)
 
 
-def test_messages_to_a_peer_that_is_away_are_bounded_by_their_number():
-    async def test():
-        async with two_hosts(limit=50) as world:
-            world.proxy.down = True
-            world.proxy.cut()
-            await until(lambda: not world.host.up)
-            for number in range(60):
-                world.host.tell("register", "note", number)
-            assert world.host.closed and "50 messages" in world.host.why
-
-    run(test)
-
-
 def test_messages_to_a_peer_that_is_away_are_bounded_by_their_bytes():
     async def test():
         async with two_hosts(room=100_000) as world:
@@ -243,7 +227,7 @@ def test_last_heard_begins_with_the_channel():
         async with two_hosts() as world:
             channel = world.new_channel()
             assert channel.last_heard == pytest.approx(asyncio.get_running_loop().time(), abs=5)
-            assert channel.round_trip is None and not channel.up and math.isfinite(channel.last_heard)
+            assert not channel.up and math.isfinite(channel.last_heard)
             assert repr(channel) == "<LastingChannel to the head, down>"
 
     run(test)

@@ -1,4 +1,4 @@
-"""The scheduler apart: the real `SchedulerProcess` and its journal behind a bad wire, killed and started again.
+"""The scheduler apart: the real `SchedulerProcess` and its journal behind a slow wire, killed and started again.
 
 `SimApart` is to the simulated host, or to the head of several hosts, what `SchedulerSubprocess` is to the real one: it
 keeps the snapshot, starts the next scheduler when one died, tells it how the workers stand, and asks it what the last
@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from jmars.actors import Mailbox, actor_proxy, remote_method
-from jmars.actors.lasting import Received
 from jmars.deploy.scheduler_process import SchedulerProcess
 from jmars.deploy.scheduler_subprocess import machine_as_data
 from jmars.errors import ClusterLostError
@@ -137,10 +136,10 @@ class SimApart:
         process = self.process = SchedulerProcess(orders)
         process._log._now = world.loop.time  # type: ignore[attr-defined]
         world.tap(process._log)
-        peer: Any = Peer(self._wire, "scheduler", "host", process.mailbox, self._incarnation, lambda _: None)
+        peer: Any = Peer(self._wire, "scheduler", "host", process.mailbox, self._incarnation, lambda: None)
         process.channel = peer
 
-    def _met(self, received: Received) -> None:
+    def _met(self) -> None:
         """A new scheduler says hello: tell it how this host stands; what the one before did not hear stands there."""
         self._resuming = asyncio.ensure_future(self._resume(self._incarnation))
 

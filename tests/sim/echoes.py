@@ -2,7 +2,7 @@
 
 Each handler of messages between hosts and processes is tapped: orders, reports, news of peers, and what children say.
 Not repeated are OpenJob and LocateChunks, which begin something: `Delivery` drops their doubles, as
-tests/actors/test_delivery.py and the wire of tests/sim/wire.py show.
+tests/actors/test_delivery.py shows.
 """
 
 from __future__ import annotations

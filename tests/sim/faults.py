@@ -29,7 +29,7 @@ class Faults:
     disk_slow: float = 1.0
     apart: int = 0  # whether the scheduler is a process of its own
     scheduler_deaths: int = 0  # how often that dies
-    wire_errs: float = 0.0  # share of frames between the two that are lost, doubled or late
+    wire_late: float = 0.0  # share of frames between the two that are late
     cancels: float = 0.0  # share of jobs
     stalls: float = 0.0  # share of callbacks before which the control process stood still for a while
     repeats: float = 0.0  # share of reports that reach the scheduler twice
@@ -56,7 +56,7 @@ class Faults:
         return cls(
             apart=int(apart),
             scheduler_deaths=random.choice((0, 0, 1, 3)) if apart else 0,
-            wire_errs=random.choice((0.0, 0.02, 0.2)) if apart else 0.0,
+            wire_late=random.choice((0.0, 0.02, 0.2)) if apart else 0.0,
             executor_dies=on(0.4, 0.05),
             executor_stops=on(0.2, 0.02),
             ignores_stop=on(0.3, 0.3),
@@ -108,7 +108,7 @@ class Faults:
         own.setstate(random.getstate())
         if own.random() < 0.3:
             faults.apart, faults.scheduler_deaths = 1, own.choice((0, 1, 1, 3))
-            faults.wire_errs = own.choice((0.0, 0.02, 0.2))
+            faults.wire_late = own.choice((0.0, 0.02, 0.2))
         return faults
 
     def __str__(self) -> str:

@@ -1,21 +1,20 @@
-"""Two ends that ask and tell over a wire that loses, doubles and reorders frames.
+"""Two ends that ask and tell over a wire that is late now and then, as a local socket between busy processes.
 
-`Peer` stands for `actors.ActorChannel`; between two of them `Delivery` makes each message arrive once and in
-order. Frames of a dead end may still arrive at the one that stands in its place.
+`Peer` stands for `actors.ActorChannel`. What a dead end sent may still arrive; what was sent to it does not
+reach the one that stands in its place.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import math
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from jmars.actors import Mailbox
 from jmars.actors.dialogue import describe, revive
 from jmars.actors.frames import pack, unpack
-from jmars.actors.lasting import Delivery, Received
 from jmars.errors import ClusterLostError
 from tests.sim.faults import Faults
 from tests.sim.loop import VirtualLoop
@@ -31,40 +30,35 @@ class Wire:
     def __init__(self, loop: VirtualLoop, faults: Faults) -> None:
         self.loop, self.faults = loop, faults
         self.ends: dict[str, Peer] = {}
-        self.lost = 0
+        self._flying: dict[str, deque[bytes]] = {}
 
-    def post(self, to: str, frames: list[Any]) -> None:
-        """Frames leave for an address."""
+    def post(self, to: str, frame: tuple[int, int, Any]) -> None:
+        """A frame leaves for an address, where frames arrive in order."""
         random = self.loop.random
-        for frame in frames:
-            copies = 1
-            if random.random() < self.faults.wire_errs:
-                copies = random.choice((0, 2))
-                self.lost += not copies
-            for _ in range(copies):
-                late = LATE if random.random() < self.faults.wire_errs else LATENCY
-                self.loop.call_later(random.expovariate(1 / late), self._arrives, to, pack(frame)[4:])
+        late = LATE if random.random() < self.faults.wire_late else LATENCY
+        self._flying.setdefault(to, deque()).append(pack(frame)[4:])
+        self.loop.call_later(random.expovariate(1 / late), self._arrives, to)
 
-    def _arrives(self, to: str, frame: bytes) -> None:
+    def _arrives(self, to: str) -> None:
+        frame = self._flying[to].popleft()
         if to in self.ends:
             self.ends[to].heard(unpack(frame))
 
 
 class Peer:
-    """One end; `met` hears when the other end is a new one."""
+    """One end; `met` is called when the other end is a new one."""
 
     def __init__(
-        self, wire: Wire, name: str, other: str, mailbox: Mailbox, incarnation: int, met: Callable[[Received], None]
+        self, wire: Wire, name: str, other: str, mailbox: Mailbox, incarnation: int, met: Callable[[], None]
     ) -> None:
         self.closed = False
         self._wire, self._other, self._mailbox, self._met = wire, other, mailbox, met
-        self._delivery = Delivery(incarnation)
+        self._incarnation, self._theirs = incarnation, 0  # 0 until the first frame
         self._number = 0
         self._answers: dict[int, asyncio.Future[Any]] = {}
         self._running: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
         wire.ends[name] = self
-        self._post(self._delivery.resume(wire.loop.now))
+        self._send(None)
 
     async def ask(self, actor: str, method: str, *args: Any) -> Any:
         """What `actor.method(*args)` returns at the other end."""
@@ -88,34 +82,21 @@ class Peer:
     def die(self) -> None:
         """This end is gone."""
         self.closed = True
-        if self._timer is not None:
-            self._timer.cancel()
 
     def heard(self, frame: Any) -> None:
         """A frame arrives."""
-        if self.closed:
+        sender, to, message = frame
+        if self.closed or sender < self._theirs:
             return
-        received = self._delivery.receive(frame, self._wire.loop.now)
-        if received.is_new:
-            self._met(received)
-        for message in received.messages:
+        if sender > self._theirs:
+            self._theirs = sender
+            self._met()
+        if message is not None and to in (0, self._incarnation):
             self._act(message)
-        self._due()
 
     def _send(self, message: Any) -> None:
         if not self.closed:
-            self._post(self._delivery.send(unpack(pack(message)[4:]), self._wire.loop.now))
-
-    def _post(self, frames: list[Any]) -> None:
-        self._wire.post(self._other, frames)
-        if self._timer is not None:
-            self._timer.cancel()
-        if self._delivery.next_due < math.inf:
-            self._timer = self._wire.loop.call_at(self._delivery.next_due, self._due)
-
-    def _due(self) -> None:
-        if not self.closed:
-            self._post(self._delivery.due(self._wire.loop.now))
+            self._wire.post(self._other, (self._incarnation, self._theirs, message))
 
     def _act(self, message: Any) -> None:
         if len(message) == 3:
