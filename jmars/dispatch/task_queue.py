@@ -125,59 +125,27 @@ class TaskQueue:
         ready
             Whether the worker said that it is about to run; else it takes no operand of a job under `dispatch: late`.
         """
-        if self._offers:
-            return self._pop_or_take(worker, strict, before, own, number, ready)
         jobs = self._jobs
-        if own:
-            jobs = {one: heaps for one, heaps in jobs.items() if heaps[worker]}
-        elif self._gpus:
-            jobs = {one: heaps for one, heaps in jobs.items() if any(self._open_to(worker, heaps))}
-        if not jobs:
-            return None
-        if number is None or number not in jobs:
-            number = min(jobs)
-        heaps = jobs[number]
-        if own:
+        for one in sorted(jobs, key=lambda job: (job != number, job)) if len(jobs) > 1 else jobs:
+            heaps, offers = jobs[one], self._offers.get(one)
             heap = heaps[worker]
-        elif strict:
-            heap = min([heap for heap in self._open_to(worker, heaps) if heap])
-        else:
-            heap = heaps[worker] or max(self._open_to(worker, heaps), key=len)
-        if before is not None and (number, heap[0] >> _BITS) >= before:
-            return None
-        key = heappop(heap)
-        if not heap and not any(heaps):
-            del self._jobs[number]
-        return number, key & _MASK
-
-    def _pop_or_take(
-        self,
-        worker: int,
-        strict: bool,
-        before: tuple[int, int] | None,
-        own: bool,
-        turn: int | None,
-        ready: bool,
-    ) -> tuple[int, int] | None:
-        """`pop` while some job makes offers: of the first job with an operand for this worker."""
-        for number in sorted(self._jobs, key=lambda one: (one != turn, one)):
-            heaps, offers = self._jobs[number], self._offers.get(number)
-            waiting = [heap for heap in ([heaps[worker]] if own else self._open_to(worker, heaps)) if heap]
-            heap = min(waiting) if waiting and strict else heaps[worker] or max(waiting, key=len, default=[])
-            offer = offers.best(worker) if offers is not None and (ready or number not in self._late) else None
+            if strict and not own:
+                heap = min([other for other in self._open_to(worker, heaps) if other], default=heap)
+            elif not (heap or own):
+                heap = max(self._open_to(worker, heaps), key=len)
+            offer = offers.best(worker) if offers is not None and (ready or one not in self._late) else None
             if not heap and offer is None:
                 continue
-            key = min([*heap[:1], *([] if offer is None else [offer])])
-            if before is not None and (number, key >> _BITS) >= before:
+            key = heap[0] if offer is None else min([*heap[:1], offer])
+            if before is not None and (one, key >> _BITS) >= before:
                 return None
             if offers is not None and key == offer:
                 offers.take(worker)
             else:
                 heappop(heap)
             if not offers and not any(heaps):
-                del self._jobs[number]
-            operand = key & _MASK
-            return number, operand
+                del jobs[one]
+            return one, key & _MASK
         return None
 
     def _open_to(self, worker: int, heaps: list[list[int]]) -> list[list[int]]:
