@@ -49,7 +49,7 @@ class Delivery:
     >>> scheduler.receive(again, now=1.0)
     b'finished'
     >>> scheduler.receive(again, now=1.0)  # twice on the wire, once acted on
-    >>> host.receive(scheduler.hello(), now=1.0), host.unacknowledged
+    >>> host.receive(scheduler.hello(), now=1.0), host.nbytes
     (None, 0)
     """
 
@@ -62,11 +62,6 @@ class Delivery:
         self._sent: deque[bytes] = deque()  # without an acknowledgement
         self._before = 0  # number of messages before these
         self._heard = self._told = 0  # number of messages acted on, and how many the peer was told of
-
-    @property
-    def unacknowledged(self) -> int:
-        """Messages without an acknowledgement."""
-        return len(self._sent)
 
     def hello(self) -> Frame:
         """A frame without a message: an acknowledgement."""
@@ -223,11 +218,6 @@ class LastingChannel(Dialogue):
     def up(self) -> bool:
         """Whether a connection is there."""
         return self._link is not None
-
-    @property
-    def unacknowledged(self) -> int:
-        """Messages that the peer may not have acted on."""
-        return self._delivery.unacknowledged
 
     def give_up(self, why: str) -> None:
         """End the conversation for good: calls that wait fail with ClusterLostError, messages under way are lost.

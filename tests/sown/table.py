@@ -197,8 +197,8 @@ FAULTS = (
     ),
     Fault(
         "jmars/dispatch/*.py",
-        "        return number, key & _MASK",
-        "        return number, key >> _BITS",
+        "            return one, key & _MASK",
+        "            return one, key >> _BITS",
         "the queue hands out ranks for operands",
     ),
     Fault(
