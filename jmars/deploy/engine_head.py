@@ -30,10 +30,10 @@ from jmars.deploy.clients import UnsharedStore
 from jmars.deploy.control_process import ClusterThread
 from jmars.deploy.folders import Folders
 from jmars.deploy.head import ClusterHead, InProcessScheduler, WhyService
-from jmars.dispatch.ledger import SAVE_SECONDS, save_costs
+from jmars.dispatch.ledger import SAVE_SECONDS, load_costs, save_costs
 from jmars.engines.engine import BANDWIDTH, START_SECONDS, TaskEngine
 from jmars.engines.port import EngineRow, EngineWorkers, engine_status
-from jmars.errors import ClusterError, JmarsError
+from jmars.errors import ClusterError
 from jmars.model import events
 from jmars.plan import Profile, Workers
 from jmars.scheduler import Machine
@@ -52,11 +52,7 @@ class EngineHead(ClusterHead):
     def __init__(self, orders: dict[str, Any], folders: Folders, engine: TaskEngine[Any]) -> None:
         super().__init__(orders, folders)
         profile = Profile()
-        try:
-            profile.refresh()  # of this machine; the engine's workers correct it
-            profile.busy = 1.0  # the load of that time is over
-        except (OSError, JmarsError):
-            pass  # plans begin without measured costs
+        load_costs(profile)  # the engine's workers correct them
         self.workers = EngineWorkers(engine, f"jmars-{orders['id']}", self.give_up, profile)
         self._measured = 0.0  # when the engine was asked for memory
         self._saved = time.monotonic()  # when costs were written

@@ -184,13 +184,7 @@ class Ledger:
     # -- between sessions
     def load(self) -> None:
         """Read the profile of earlier sessions."""
-        try:
-            self.profile.refresh()
-            self.profile.busy = 1.0  # the load of that time is over
-        except (OSError, JmarsError) as error:
-            log.warning("what operands cost is not kept: %s", error)
-        except Exception:  # a fault of jmars or of the file: plans are made without a profile
-            log.exception("what operands cost was not read")
+        load_costs(self.profile)
 
     def save(self) -> None:
         """Write the profile; a failure is logged."""
@@ -202,6 +196,17 @@ class Ledger:
         if now - self._saved >= SAVE_SECONDS and (self._saving is None or self._saving.done()):
             self._saved = now
             self._saving = asyncio.ensure_future(asyncio.to_thread(self.save))
+
+
+def load_costs(profile: Profile) -> None:
+    """Read the profile of earlier sessions on this machine; a failure is logged."""
+    try:
+        profile.refresh()
+        profile.busy = 1.0  # the load of that time is over
+    except (OSError, JmarsError) as error:
+        log.warning("what operands cost is not kept: %s", error)
+    except Exception:  # a fault of jmars or of the file: plans are made without a profile
+        log.exception("what operands cost was not read")
 
 
 def save_costs(profile: Profile, host: bool = True) -> None:

@@ -50,11 +50,6 @@ class SpeculativeExecution:
         Tells whether memory is short.
     report
         Sends a report to the scheduler.
-
-    Attributes
-    ----------
-    revoked, copied
-        Number of batches since the start.
     """
 
     def __init__(
@@ -68,7 +63,6 @@ class SpeculativeExecution:
         report: Callable[[Report], None],
     ) -> None:
         self.stragglers = Stragglers()
-        self.revoked = self.copied = 0
         self._memory, self._jobs, self._programs, self._queue = memory, jobs, jobs.programs, queue
         self._workers, self._estimate, self._is_short, self._report = workers, estimate, is_short, report
         self._looked = 0.0
@@ -119,7 +113,6 @@ class SpeculativeExecution:
         """Revoke the last batch of a worker; returns False if the executor has begun."""
         if not worker.link.revoke():
             return False
-        self.revoked += 1
         worker.revoking = True
         batch = worker.batches.pop()
         table, operands = batch.table, list(batch.operands)
@@ -148,7 +141,6 @@ class SpeculativeExecution:
         if len(wire) < len(batch.operands):
             self.drop(copy)
             return
-        self.copied += 1
         copy.duplicate, batch.duplicate = batch, copy
         idle.since = monotonic()
         idle.batches.append(copy)

@@ -51,7 +51,7 @@ from jmars.engines.dask_worker import (
     reviver,
     run_task,
 )
-from jmars.engines.engine import START_SECONDS, EngineWorker, LinkSpeed, Promises, Result, TaskEngine, TaskEntry
+from jmars.engines.engine import START_SECONDS, EngineWorker, LinkSpeed, Promises, Result, TaskEngine, TaskEntry, dial
 from jmars.engines.group_task import run_group
 from jmars.errors import ChunkLostError, ClusterError, ClusterStartError, text_of
 from jmars.kernels.group_run import GroupReport
@@ -584,13 +584,10 @@ async def cross(client: Any, call: Callable[[], Any], loop: asyncio.AbstractEven
 
 async def can_dial(address: str) -> bool:
     """Whether this machine can reach a worker; where not, data go through Dask's scheduler."""
-    host, _, port = address.rpartition("://")[2].rpartition(":")
     try:
-        async with asyncio.timeout(WORKER_DIAL_SECONDS):
-            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+        await dial(address.rpartition("://")[2], WORKER_DIAL_SECONDS)
     except (OSError, ValueError):
         return False
-    writer.close()
     return True
 
 

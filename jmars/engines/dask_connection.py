@@ -15,6 +15,7 @@ from typing import Any
 
 from distributed import Client, Security
 
+from jmars.engines.engine import dial
 from jmars.errors import ClusterStartError, text_of
 
 _logger = logging.getLogger(__name__)
@@ -128,15 +129,12 @@ async def _dial(address: str) -> None:
     protocol, _, place = address.rpartition("://")
     if (protocol or "tcp") not in DIALLED:
         return
-    host, _, port = place.partition("/")[0].rpartition(":")
     try:
-        async with asyncio.timeout(CONNECT):
-            _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+        await dial(place.partition("/")[0], CONNECT)
     except TimeoutError:
         raise OSError(f"no connection within {CONNECT:.0f} s") from None
     except OverflowError as error:
         raise OSError(text_of(error)) from error
-    writer.close()
 
 
 async def address_of(given: str) -> str:

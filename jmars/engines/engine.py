@@ -450,6 +450,14 @@ class TaskEngine(ABC, Generic[Entry]):
         return task
 
 
+async def dial(address: str, seconds: float) -> None:
+    """Raise OSError, TimeoutError or ValueError where no process listens at "host:port"."""
+    host, _, port = address.rpartition(":")
+    async with asyncio.timeout(seconds):
+        _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+    writer.close()
+
+
 async def _quietly(work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
     try:
         await work()

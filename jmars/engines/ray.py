@@ -33,7 +33,7 @@ from ray.exceptions import (
 )
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from jmars.engines.engine import START_SECONDS, EngineWorker, Promises, Result, TaskEngine, TaskEntry
+from jmars.engines.engine import START_SECONDS, EngineWorker, Promises, Result, TaskEngine, TaskEntry, dial
 from jmars.engines.group_task import run_group
 from jmars.engines.ray_cluster import (
     RayConnection,
@@ -362,7 +362,7 @@ class RayEngine(TaskEngine[_Entry]):
             try:
                 # Not `ray.nodes` at once: without an answer Ray ends this process.
                 if not RayConnection.is_client():
-                    await _dial(self.address)
+                    await dial(self.address, HEAD_DIAL_SECONDS)
                 async with asyncio.timeout(SILENT):
                     nodes = nodes_of(await self._call(ray.nodes))
             except Exception as error:
@@ -406,14 +406,6 @@ class RayEngine(TaskEngine[_Entry]):
     async def _call(self, function: Callable[..., Answer], *args: Any) -> Answer:
         """Call a function that may block."""
         return await self._loop.run_in_executor(self._pool, partial(function, *args))
-
-
-async def _dial(address: str) -> None:
-    """Raise OSError or TimeoutError where no process listens."""
-    host, _, port = address.rpartition(":")
-    async with asyncio.timeout(HEAD_DIAL_SECONDS):
-        _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
-    writer.close()
 
 
 def _start_board(name: str) -> Any:

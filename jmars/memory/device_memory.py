@@ -361,8 +361,6 @@ class DeviceSlots:
     ----------
     places
         Place of each chunk.
-    evicted
-        Number of chunks that left, since the start.
 
     Examples
     --------
@@ -389,7 +387,6 @@ class DeviceSlots:
     ) -> None:
         self.capacity = capacity
         self.places: dict[int, Place] = {}
-        self.evicted = 0
         self._next_use, self._has_copy, self._left = next_use, has_copy, left
         self._allocator = Allocator(capacity)
 
@@ -451,7 +448,6 @@ class DeviceSlots:
 
     def evict(self, place: Place) -> None:
         """A chunk leaves."""
-        self.evicted += 1
         self.free(place.chunk)
         self._left(place.chunk)
 
