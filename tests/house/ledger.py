@@ -46,40 +46,40 @@ TABLE = """
             plan/*
   2500  what-if, advice, plan views
             client/plans/*
-  2000  fail-over of a detached scheduler
+  1900  fail-over of a detached scheduler
             scheduler/journal.py scheduler/resuming.py worker/remote_scheduler.py deploy/scheduler_process.py
             deploy/scheduler_subprocess.py
-   950  sharded schedulers
+   920  sharded schedulers
             scheduler/shards.py
-   550  why
+   520  why
             scheduler/why.py
-  4120  several hosts: head, roster, scheduling over hosts
+  4030  several hosts: head, roster, scheduling over hosts
             scheduler/host*.py scheduler/membership.py scheduler/elastic.py
             deploy/hosts_head.py deploy/hosts_host.py deploy/roster.py
             deploy/elastic_hosts.py deploy/member.py deploy/member_process.py
             deploy/host_facts.py
-  5000  scheduler core
+  4870  scheduler core
             scheduler/*
    700  several hosts: UCX
             transport/ucx.py
-  3000  several hosts: bytes over TLS
+  2940  several hosts: bytes over TLS
             transport/* worker/chunk_exchange.py processes/carrier.py
-  2350  several hosts: control link, identity, tickets
+  2050  several hosts: control link, identity, tickets
             actors/tls*.py actors/lasting.py deploy/ca.py deploy/tickets.py deploy/beats.py
-  2200  several hosts: launching
+  2110  several hosts: launching
             deploy/launch*.py deploy/batch.py deploy/host_launches.py deploy/host_processes.py
             deploy/far_host.py client/host_clusters.py
-  1000  engines: hosts inside workers
+   950  engines: hosts inside workers
             deploy/inside*.py engines/guests.py
-  5100  engines: tasks on Dask and Ray
+  5070  engines: tasks on Dask and Ray
             engines/* deploy/engine_head.py client/engine_clusters.py
-  8500  host: memory, dispatch, processes
+  8420  host: memory, dispatch, processes
             memory/* dispatch/* processes/* worker/* storage/*
   4250  REST gateway and client
             web/* client/session.py
    400  dependency counting
             flow.py
-  3950  annex: what only the five documents ask for
+  3920  annex: what only the five documents ask for
             annex/*
   1150  notebook: side bar server
             notebook/server/*
