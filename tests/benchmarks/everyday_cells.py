@@ -613,4 +613,131 @@ rmse = np.sqrt(((track[:, 0] - truth) ** 2).mean())
 better = rmse < np.sqrt(((seen - truth) ** 2).mean())
 print(f"{rmse:.3f} {gains[-1]:.4f}", better, P.round(3))
 """,
+    "functions of groups": """
+rng_ = np.random.default_rng(0)
+x = rng_.normal(50, 10, 1_250_000)
+y = 3 * x + rng_.normal(size=x.size)
+g = rng_.integers(0, 30, x.size)
+---
+medians = [np.median(x[g == k]) for k in range(30)]
+lengths = [len(x[g == k]) for k in range(30)]
+fits = [np.polyfit(x[g == k], y[g == k], 1) for k in range(30)]
+spans = {k: np.percentile(x[g == k], [5, 50, 95]) for k in range(30)}
+linked = [np.corrcoef(x[g == k], y[g == k])[0, 1] for k in range(30)]
+distinct = [np.unique(x[g == k].astype(int)) for k in range(30)]
+""",
+    "calibration of each group": """
+rng_ = np.random.default_rng(11)
+n = 1_000_000
+sensor = rng_.integers(0, 30, n); temp = rng_.normal(20, 8, n); raw = rng_.uniform(0, 4095, n)
+gain = rng_.normal(0.02, 0.002, 30); off = rng_.normal(0, 1, 30)
+ref = gain[sensor] * raw + off[sensor] + 0.05 * (temp - 20) + rng_.normal(0, 0.2, n)
+ref[rng_.integers(0, n, 2000)] += 30
+---
+coef = {}
+resid = np.full(n, np.nan)
+rms = np.zeros(30)
+for s in range(30):
+    m = sensor == s
+    A = np.column_stack([raw[m], np.ones(m.sum()), temp[m] - 20])
+    y = ref[m]
+    keep = np.ones(len(y), bool)
+    for _ in range(3):
+        p, *_rest = np.linalg.lstsq(A[keep], y[keep], rcond=None)
+        e = y - A @ p
+        new = np.abs(e) < 4 * e[keep].std()
+        if np.array_equal(new, keep):
+            break
+        keep = new
+    coef[s] = p
+    resid[m] = e
+    rms[s] = np.sqrt((e[keep] ** 2).mean())
+table = np.array([coef[s] for s in sorted(coef)])
+worst = int(np.argmax(np.abs(table[:, 0] - gain)))
+assert not np.isnan(resid).any()
+print(worst, table[worst].round(4), rms.mean().round(4), (np.abs(resid) > 10).sum())
+""",
+    "weather: months, years, spells": """
+rng_ = np.random.default_rng(28)
+days = np.arange("2000-01-01", "2020-01-01", dtype="M8[D]")
+season_ = np.sin(2 * np.pi * (np.arange(len(days)) - 110) / 365.25)
+temp = 10 + 12 * season_[:, None] + rng_.normal(0, 4, (len(days), 150))
+temp[rng_.random(temp.shape) < 0.01] = np.nan
+---
+year = days.astype("M8[Y]").astype(int) + 1970
+month = days.astype("M8[M]").astype(int) % 12 + 1
+clim = np.array([np.nanmean(temp[month == m], axis=0) for m in range(1, 13)])
+anom = temp - clim[month - 1]
+yearly = np.array([np.nanmean(anom[year == y], axis=0) for y in np.unique(year)])
+slope = np.array([np.polyfit(np.unique(year), yearly[:, s], 1)[0] for s in range(150)])
+p90 = np.nanpercentile(temp, 90, axis=0)
+hot = temp > p90
+run = np.zeros(temp.shape[1], int); longest = np.zeros(temp.shape[1], int)
+for d in range(len(days)):
+    run = np.where(hot[d], run + 1, 0)
+    longest = np.maximum(longest, run)
+frost = {int(y): int((np.nanmin(temp[year == y], axis=0) < -10).sum()) for y in np.unique(year)}
+gaps = np.isnan(temp).sum(axis=0)
+filled = temp.copy()
+for s in range(20):
+    bad = np.isnan(filled[:, s])
+    filled[bad, s] = np.interp(np.flatnonzero(bad), np.flatnonzero(~bad), filled[~bad, s])
+print(slope.mean().round(4), longest.max(), frost[2003], gaps[:4], np.isnan(filled[:, :20]).any())
+""",
+    "sensor log of 40 devices": """
+rng_ = np.random.default_rng(30)
+n = 3_000_000
+ts = np.cumsum(rng_.exponential(0.5, n))
+dev = rng_.integers(0, 40, n)
+val = np.sin(ts / 5000) + 0.1 * dev + rng_.normal(0, 0.05, n)
+val[rng_.integers(0, n, 3000)] += 5
+val[rng_.integers(0, n, 2000)] = np.nan
+---
+valid = np.isfinite(val)
+ts2, dev2, val2 = ts[valid], dev[valid], val[valid]
+out, stats_ = [], {}
+for k in range(40):
+    m = dev2 == k
+    t, v = ts2[m], val2[m]
+    med = np.median(v)
+    mad = 1.4826 * np.median(np.abs(v - med))
+    resid = v - np.interp(t, t[::50], v[::50])
+    ok = np.abs(resid - np.median(resid)) < 6 * resid.std()
+    gaps = np.diff(t[ok])
+    stats_[k] = (len(t), int((~ok).sum()), round(float(med), 6), round(float(mad), 6), round(float(gaps.max()), 6))
+    a, b = np.polyfit(np.sin(t[ok] / 5000), v[ok], 1)
+    out.append((a, b))
+fits = np.array(out)
+offset = fits[:, 1] - 0.1 * np.arange(40)
+worst = max(stats_, key=lambda k: stats_[k][1])
+ordered = np.argsort([s[4] for s in stats_.values()])[::-1][:5]
+print(stats_[3], fits[:2].round(4), np.abs(offset).max().round(5), worst, ordered)
+summary = list(stats_.values())
+""",
+    "A/B test by countries": """
+rng_ = np.random.default_rng(26)
+n = 1_500_000
+variant = rng_.integers(0, 3, n)
+country = rng_.integers(0, 25, n)
+spend = np.where(rng_.random(n) < 0.1, rng_.gamma(2, 20, n), 0) * (1 + 0.02 * variant)
+---
+from scipy import stats
+rows = []
+for c in range(25):
+    here = country == c
+    a, b = spend[here & (variant == 0)], spend[here & (variant == 2)]
+    t, p = stats.ttest_ind(a, b, equal_var=False)
+    u = stats.mannwhitneyu(a[:2000], b[:2000])
+    rows.append((c, len(a), len(b), b.mean() / a.mean() - 1, p, u.pvalue))
+table = np.array(rows)
+order = table[np.argsort(table[:, 4])]
+thresholds = 0.05 * np.arange(1, 26) / 25
+passed = order[order[:, 4] < thresholds]
+conv = np.array([[(spend[(variant == v) & (country == c)] > 0).mean() for v in range(3)] for c in range(5)])
+payers = [spend[(variant == v) & (spend > 0)] for v in range(3)]
+lift = np.median(payers[2]) / np.median(payers[0]) - 1
+counts = np.array([[len(payers[v]), np.sum(variant == v) - len(payers[v])] for v in range(3)])
+chi = stats.chi2_contingency(counts)
+print(len(passed), table[:2].round(4), conv.round(4)[0], f"{lift:.4f} {chi.pvalue:.3g}")
+""",
 }
