@@ -42,7 +42,6 @@ from jmars.tensor.engine import Engine, get_engine, set_engine
 from jmars.tensor.numpy_modules import PASSED_ON as _PASSED_ON
 from jmars.tensor.numpy_modules import NumPyModule as _NumPyModule
 from jmars.tensor.operand import Operand, TensorData, TensorMeta
-from jmars.tensor.ops import fft
 from jmars.tensor.ops import numpy_random as random
 from jmars.tensor.ops.create import tensor  # over the module of that name
 from jmars.tensor.protocols import FUNCTIONS as _FUNCTIONS
@@ -74,10 +73,7 @@ __all__ = [
     "tensor",
 ]
 
-for _name, _own in list(vars(fft).items()):  # with dispatch on overriding arguments, as in the table
-    _offered = _FUNCTIONS.get("fft." + _name)
-    if _offered is not None and getattr(_offered, "__wrapped__", None) is _own:
-        setattr(fft, _name, _offered)
+fft = _NumPyModule.of("numpy.fft")
 
 
 def __getattr__(name: str) -> Any:

@@ -16,11 +16,12 @@ import numpy as np
 
 from jmars.tensor import linalg as _linalg
 from jmars.tensor.methods import TensorMethods
-from jmars.tensor.ops import fft
+from jmars.tensor.numpy_modules import NumPyModule
 from jmars.tensor.protocols import FUNCTIONS
 
 __all__ = ["argsort", "broadcast_arrays", "clip", "fft", "linalg", "meshgrid", "sort"]
 
+fft = NumPyModule.of("numpy.fft")
 __array_api_version__ = "2025.12"
 
 _NUMPYS = """

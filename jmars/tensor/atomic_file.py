@@ -16,8 +16,6 @@ from contextlib import contextmanager, suppress
 
 import xxhash
 
-__all__ = ["atomic_file"]
-
 TMPFILE = getattr(os, "O_TMPFILE", 0)
 
 

@@ -43,8 +43,6 @@ from jmars.tensor.small_values import PERHAPS_SMALL
 from jmars.tensor.tensor import Tensor, as_tensor, compute_lengths
 from jmars.tensor.tensor_graph import Dynamic, TensorGraph, fragment, new_group, placeholders
 
-__all__ = ["SAME_STAGE", "Deferred", "call_or_defer"]
-
 Array = np.ndarray[Any, Any]
 SAME_STAGE = {*UFUNCS} | set(  # functions that need no length
     """all angle any clip copy count_nonzero extract fix imag isclose iscomplex isneginf isposinf isreal map_blocks mean

@@ -16,16 +16,6 @@ from jmars.errors import NotReadyError
 from jmars.model import upper_floors
 from jmars.tensor.operand import TensorData, values_forbidden
 
-__all__ = [
-    "Engine",
-    "NoComputeEngine",
-    "can_compute",
-    "current_engine",
-    "get_engine",
-    "set_engine",
-    "with_placeholders",
-]
-
 
 class Engine(Protocol):
     """Computes tensors and returns their values."""

@@ -181,6 +181,8 @@ class TensorMethods(MadeMethods, Aliases, MemoryAttributes, Planned):
 
     def reshape(self, *shape: Any, order: str = "C", **kwargs: Any) -> Tensor:
         """Reshape in C order."""
+        if not shape:
+            raise TypeError("reshape() takes exactly 1 argument (0 given)")  # NumPy's words
         return call("reshape", self, shape[0] if len(shape) == 1 else shape, order=order, **kwargs)
 
     def resize(self: Any, *shape: Any, refcheck: bool = True) -> None:

@@ -18,8 +18,6 @@ from numba.np.numpy_support import from_dtype
 
 from jmars.tensor.numpy_modules import NumPyModule, import_name
 
-__all__ = ["type_of"]
-
 
 class TensorType(types.Array):
     """An array whose argument is a tensor."""

@@ -20,8 +20,6 @@ from jmars.tensor.from_array import Composite
 from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
 from jmars.tensor.tensor import Tensor
 
-__all__ = ["PASSED_ON", "NumPyModule", "as_values", "import_name", "numpys_own", "with_values"]
-
 # Names that mean NumPy's own values: no function, or one that reads no elements.
 PASSED_ON = frozenset(
     """

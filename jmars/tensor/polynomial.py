@@ -16,8 +16,8 @@ import numpy as np
 
 from jmars.tensor.buffers import SmallValues
 from jmars.tensor.numpy_modules import NumPyModule, as_values
-from jmars.tensor.ops.signal import numpys_value, polyfit
-from jmars.tensor.protocols import FUNCTIONS
+from jmars.tensor.ops.signal import numpys_value
+from jmars.tensor.protocols import FUNCTIONS, call
 from jmars.tensor.tensor import Tensor, as_tensor
 
 __all__ = ["Chebyshev", "Hermite", "HermiteE", "Laguerre", "Legendre", "Polynomial"]
@@ -91,7 +91,7 @@ class Polynomial(_OfTensors, np.polynomial.Polynomial, metaclass=_NumPysToo):
             domain = cls.domain
         window = cls.window if window is None else window
         offset, scale = np.polynomial.polyutils.mapparms(domain, window)
-        coef = polyfit(offset + scale * xs, y, operator.index(deg), rcond, w=w)
+        coef = call("polyfit", offset + scale * xs, y, operator.index(deg), rcond, w=w)
         return cls(coef[::-1], domain=domain, window=window, symbol=symbol)
 
 

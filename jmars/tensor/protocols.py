@@ -97,7 +97,8 @@ def offers(*names: str, does: str = "") -> Callable[[F], F]:
         if does:
             function.__name__ = function.__qualname__ = names[0].rpartition(".")[2]
             function.__doc__ = does
-        known = [numpys for name in names if (numpys := _named(name)) is not None]
+            function.__module__ = getattr(function, "func", function).__module__
+        known = [numpys for name in names if (numpys := numpys_named(name)) is not None]
         theirs = _OF_OBJECTS.get(names[0], known[0] if known and not names[0].startswith("random.") else None)
         alone = _hooked(names[0], function, theirs)
         offered = next((_hooked(names[0], function, theirs, one) for one in known if is_overridable(one)), alone)
@@ -112,7 +113,7 @@ def offers(*names: str, does: str = "") -> Callable[[F], F]:
     return register
 
 
-def _named(name: str) -> Any:
+def numpys_named(name: str) -> Any:
     """Return NumPy's function of a dotted name, or None."""
     found: Any = np
     for part in name.split("."):

@@ -18,20 +18,6 @@ from jmars.tensor.engine import current_engine
 from jmars.tensor.operand import Splits
 from jmars.units import parse_bytes
 
-__all__ = [
-    "ChunkSize",
-    "agreed_splits",
-    "are_near",
-    "chunk_bytes",
-    "common_splits",
-    "decide_splits",
-    "evenly",
-    "fitted_splits",
-    "refined",
-    "split_axis",
-    "without_slivers",
-]
-
 COUNTED_BYTES = 8  # bytes of an element at least: counts, positions and means of narrow elements are that wide
 UNCUT_BYTES = 2**20  # bytes of a chunk that is not cut
 SLIVER = 16  # a chunk this many times shorter than the longest of its axis is a sliver

@@ -15,8 +15,6 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.chunk_types import operations
 from jmars.tensor.chunk_types.duck_tensor import DuckTensor, as_duck_tensor, function_named, implements
 
-__all__ = ["asarray", "dispatch", "operations"]
-
 
 @implements("asarray", "array", "tensor", "asanyarray")
 def asarray(a: Any, dtype: Any = None, *, chunk_size: Any = None, chunks: Any = None, copy: bool | None = None) -> Any:

@@ -20,8 +20,6 @@ from jmars.tensor.ops.ufuncs import astype, ufunc, where
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = ["corrcoef", "cov", "polyfit", "unique"]
-
 
 @offers("ma.cov")
 def cov(x: Any, y: Any = None, rowvar: bool = True, bias: bool = False, allow_masked: bool = True,

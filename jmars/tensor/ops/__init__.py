@@ -9,7 +9,7 @@ In reading order:
 - formula.py: elementwise expressions and the operand that computes them
 - ufuncs.py: the table of ufuncs, casts, `where`, `clip`
 - records_and_objects.py: structured arrays, the results of `np.frompyfunc`
-- emath.py: functions that give complex numbers out of the range of the real function
+- numpy_code.py: functions that run as NumPy wrote them, on tensors
 - map_blocks.py: `map_blocks`, functions along axes, values on GPUs
 - gufuncs.py: `apply_gufunc` and `vectorize`
 - apply.py: `apply_along_axis`, `map_overlap`, `sliding_window_view`
@@ -28,7 +28,7 @@ In reading order:
 - unique.py: `unique`, `isin` and set operations
 - quantiles.py: `median`, `percentile`, `quantile`
 - matrix_operands.py: products and factors of matrices, chunk by chunk
-- matrix_products.py: `matmul`, `dot`, `einsum`, `kron`
+- matrix_products.py: `matmul`, `dot`, `einsum`, `cross`
 - decompositions.py: `qr`, `svd`, `inv`, `solve`, norms, eigenvalues
 - fft.py: `np.fft`
 - signal.py: interpolation, convolution, windows, polynomials
@@ -41,14 +41,13 @@ In reading order:
 - control_flow.py: `cond` and `while_loop`
 """
 
-from jmars.tensor.ops import (
+from jmars.tensor.ops import (  # noqa: F401  # for the table
     apply,
     attributes,
     constants,
     control_flow,
     create,
     decompositions,
-    emath,
     fft,
     formula,
     getitem,
@@ -57,6 +56,7 @@ from jmars.tensor.ops import (
     matrix_products,
     nditer,
     npy,
+    numpy_code,
     numpy_random,
     quantiles,
     reduction,
@@ -71,34 +71,3 @@ from jmars.tensor.ops import (
     ufuncs,
     unique,
 )
-
-__all__ = [
-    "apply",
-    "attributes",
-    "constants",
-    "control_flow",
-    "create",
-    "decompositions",
-    "emath",
-    "fft",
-    "formula",
-    "getitem",
-    "gufuncs",
-    "map_blocks",
-    "matrix_products",
-    "nditer",
-    "npy",
-    "numpy_random",
-    "quantiles",
-    "reduction",
-    "resize",
-    "select",
-    "setitem",
-    "shape",
-    "signal",
-    "sort",
-    "statistics",
-    "ufunc_methods",
-    "ufuncs",
-    "unique",
-]

@@ -41,21 +41,11 @@ from jmars.tensor.ops.map_blocks import (
     unpickled,
 )
 from jmars.tensor.ops.resize import pad
-from jmars.tensor.ops.shape import expand_dims, moveaxis, normal_axis
+from jmars.tensor.ops.shape import moveaxis, normal_axis
 from jmars.tensor.parts import Axis, Part, PartOf, around
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import chunk_bytes, evenly, refined
 from jmars.tensor.tensor import Tensor, as_tensor
-
-__all__ = [
-    "SlidingWindows",
-    "add_halos",
-    "apply_along_axis",
-    "apply_over_axes",
-    "halo_widths",
-    "map_overlap",
-    "sliding_windows",
-]
 
 Array = np.ndarray[Any, Any]
 _PADDING = {"reflect": "symmetric", "periodic": "wrap", "nearest": "edge"}  # boundary: NumPy's mode of padding
@@ -111,20 +101,6 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
 
 def _call_line(func1d: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], line: Array) -> Any:
     return func1d(line, *args, **kwargs)
-
-
-@offers("apply_over_axes")
-def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> Tensor:
-    """`np.apply_over_axes`: applies `func(x, axis)` axis by axis; the number of axes stays."""
-    x = as_tensor(a)
-    for axis in np.atleast_1d(axes).tolist():
-        value = as_tensor(func(x, normal_axis(axis, as_tensor(a).ndim)))
-        if value.ndim != x.ndim:
-            value = expand_dims(value, normal_axis(axis, x.ndim))
-        if value.ndim != x.ndim:
-            raise ValueError("function is not returning an array of the correct shape")
-        x = value
-    return Tensor(x.data)
 
 
 @offers("map_overlap")

@@ -31,24 +31,6 @@ from jmars.tensor.ops.blockwise import blockwise
 from jmars.tensor.protocols import call
 from jmars.tensor.tensor import Tensor, as_tensor, index_step
 
-__all__ = [
-    "assign_core_out",
-    "assign_out",
-    "assigned",
-    "converted",
-    "copied",
-    "element",
-    "is_given",
-    "loop_dtype",
-    "share",
-    "step",
-    "takes_like",
-    "trial",
-    "view",
-    "without_leading_ones",
-    "write_out",
-]
-
 _NO_VALUE = getattr(np, "_NoValue", None)  # NumPy's mark for an argument that was not given
 
 

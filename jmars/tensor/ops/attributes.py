@@ -12,23 +12,6 @@ from jmars.tensor.buffers import layout_of
 from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor
 
-__all__ = [
-    "array2string",
-    "array_repr",
-    "array_str",
-    "can_cast",
-    "common_type",
-    "iscomplexobj",
-    "isrealobj",
-    "isscalar",
-    "may_share_memory",
-    "ndim",
-    "result_type",
-    "shape",
-    "shares_memory",
-    "size",
-]
-
 
 @offers("ndim")
 def ndim(a: Any) -> int:

@@ -19,10 +19,6 @@ from jmars.tensor.operand import Operand, Splits, TensorMeta, axis_length, new_d
 from jmars.tensor.ops.chunks import add_by_class, chunk_classes, chunk_type, length_kind
 from jmars.tensor.tensor import Tensor
 
-__all__ = [
-    "blockwise",
-]
-
 Array = np.ndarray[Any, Any]
 Scratch = Callable[[ChunkType, Sequence[ChunkType]], int]  # bytes, of the types of the output chunk and the blocks
 

@@ -38,32 +38,6 @@ from jmars.tensor.protocols import offers
 from jmars.tensor.splits import SLIVER, ChunkSize, common_splits, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = [
-    "Overlap",
-    "Rechunk",
-    "add_by_class",
-    "assemble_chunks",
-    "assemble_with_slivers",
-    "boxes",
-    "broadcast_lengths",
-    "chunk_classes",
-    "chunk_starts",
-    "chunk_type",
-    "copy_slice",
-    "corners",
-    "has_rows",
-    "length_kind",
-    "local_slice",
-    "overlaps",
-    "part_step",
-    "rechunk",
-    "rechunked",
-    "run_expression",
-    "run_reduction",
-    "shuffle",
-    "view_slice",
-]
-
 Ints = NDArray[np.int64]
 
 

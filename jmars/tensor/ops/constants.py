@@ -18,16 +18,6 @@ from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = [
-    "check_device",
-    "empty",
-    "full",
-    "full_like",
-    "ones",
-    "shape_of",
-    "zeros",
-]
-
 
 def shape_of(shape: Any) -> tuple[int, ...]:
     """Normalises a shape, given as an int or a sequence, to a tuple; raises ValueError for negative lengths."""

@@ -24,8 +24,6 @@ from jmars.tensor.protocols import offers
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_graph import Dynamic, Placeholder, TensorGraph, fragment, new_group, placeholders
 
-__all__ = ["cond", "while_loop"]
-
 Array = np.ndarray[Any, Any]
 
 

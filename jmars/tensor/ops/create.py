@@ -29,7 +29,6 @@ from jmars.tensor.ops.chunks import rechunk, rechunked
 from jmars.tensor.ops.constants import check_device, known_order, shape_of
 from jmars.tensor.ops.getitem import diagonal
 from jmars.tensor.ops.map_blocks import map_blocks
-from jmars.tensor.ops.reduction import all_
 from jmars.tensor.ops.shape import broadcast_to, concatenate, expand_dims, moveaxis, ravel, stack
 from jmars.tensor.ops.ufuncs import astype, ufunc, where
 from jmars.tensor.parts import Part, PartOf, around, is_box, splits_of
@@ -37,34 +36,7 @@ from jmars.tensor.protocols import FUNCTIONS, call, offers
 from jmars.tensor.splits import ChunkSize, decide_splits, fitted_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = [
-    "DATETIME_FUNCTIONS",
-    "arange",
-    "arange_datetimes",
-    "array",
-    "asarray",
-    "diag",
-    "diagflat",
-    "eye",
-    "from_dlpack",
-    "identity",
-    "indices",
-    "linspace",
-    "logspace",
-    "meshgrid",
-    "tensor",
-    "tri",
-    "tril",
-    "triu",
-]
-
 Array = np.ndarray[Any, Any]
-
-
-_REQUIREMENTS = {letter: letter for letter in "CFAWOE"} | {
-    "C_CONTIGUOUS": "C", "CONTIGUOUS": "C", "F_CONTIGUOUS": "F", "FORTRAN": "F", "ALIGNED": "A", "WRITEABLE": "W",
-    "OWNDATA": "O", "ENSUREARRAY": "E",
-}  # fmt: skip
 
 
 @offers("ascontiguousarray")
@@ -81,18 +53,6 @@ def asfortranarray(a: Any, dtype: Any = None) -> Tensor:
     """`np.asfortranarray`: a copy where the elements do not lie in Fortran order; an axis or more."""
     x = asarray(a, dtype)
     return _in_order(x if x.ndim else x.reshape(1), "F")
-
-
-@offers("require")
-@takes_like
-def require(a: Any, dtype: Any = None, requirements: Any = None) -> Tensor:
-    """`np.require`: the array, or a copy with the order in memory, ownership and writability that are required."""
-    needs = {_REQUIREMENTS[one.upper()] for one in requirements or ()}
-    if {"C", "F"} <= needs:
-        raise ValueError('Cannot specify both "C" and "F" order')  # NumPy's words
-    x = _in_order(asarray(a, dtype), next((one for one in "CF" if one in needs), None))
-    fits = (x.flags.owndata or "O" not in needs) and (x.flags.writeable or "W" not in needs)
-    return x if fits else Tensor(x.data)._laid_out_like((x._place,), "K", is_copy=True)
 
 
 def _in_order(x: Tensor, order: str | None) -> Tensor:
@@ -154,15 +114,6 @@ def _is_as_asked(a: Any, dtype: Any, order: str | None) -> bool:
         return isinstance(a, np.ndarray) and np.asarray(a, dtype, order) is a  # type: ignore[arg-type]
     of_dtype = dtype is None or a.dtype == cast_dtype(a.dtype, dtype)
     return bool(a._place.is_array and of_dtype and _in_order(a, order) is a)
-
-
-@offers("asarray_chkfinite")
-def asarray_chkfinite(a: Any, dtype: Any = None, order: str | None = None) -> Tensor:
-    """`np.asarray_chkfinite`: computes at once whether all elements are finite; raises ValueError if not."""
-    x = asarray(a, dtype, order)
-    if x.dtype.kind in "fc" and not bool(all_(ufunc("isfinite")(x))):
-        raise ValueError("array must not contain infs or NaNs")
-    return x
 
 
 @offers("array")

@@ -14,7 +14,7 @@ import math
 import operator
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,34 +23,18 @@ from numpy.typing import NDArray
 from jmars.kernels.program import Call, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import current_engine
-from jmars.tensor.operand import Operand, TensorMeta, axis_length, new_data, warn_user
+from jmars.tensor.operand import Operand, TensorMeta, axis_length, new_data
 from jmars.tensor.ops.arguments import write_out
 from jmars.tensor.ops.chunks import add_by_class, chunk_classes, chunk_type, length_kind
 from jmars.tensor.ops.constants import check_device
 from jmars.tensor.ops.create import arange
 from jmars.tensor.ops.formula import Formula
 from jmars.tensor.ops.map_blocks import single_chunk_along
-from jmars.tensor.ops.shape import concatenate, normal_axis, roll
+from jmars.tensor.ops.shape import concatenate, normal_axis
 from jmars.tensor.ops.ufuncs import astype
 from jmars.tensor.parts import Part, PartOf, along
-from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
+from jmars.tensor.protocols import FUNCTIONS, offers
 from jmars.tensor.tensor import Tensor, as_tensor
-
-__all__ = [
-    "FourierTransform",
-    "fft",
-    "fftfreq",
-    "fftn",
-    "fftshift",
-    "ifft",
-    "ifftn",
-    "ifftshift",
-    "irfft",
-    "irfftn",
-    "rfft",
-    "rfftn",
-    "transform_block",
-]
 
 Array = np.ndarray[Any, Any]
 _HALVED = {"rfft": True, "ihfft": True}  # transforms with a result half as long
@@ -58,8 +42,22 @@ _DOUBLED = {"irfft": True, "hfft": True}
 _TRANSFORMS = {name: getattr(np.fft, name) for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")}
 
 
-def _transform_axis(name: str, a: Any, n: Any, axis: Any, norm: Any, out: Any = None) -> Any:
-    """Transforms an axis by NumPy's function `name`."""
+def _transform_axis(
+    name: str, a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None
+) -> Any:
+    """Transforms an axis by NumPy's function `name`.
+
+    Raises
+    ------
+    ValueError
+        If `n` is below 1 or `norm` is unknown.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.constants import ones
+    >>> _transform_axis("fft", ones((2, 4), chunk_size=2)).fetch().real.tolist()
+    [[4.0, 0.0, 0.0, 0.0], [4.0, 0.0, 0.0, 0.0]]
+    """
     x = as_tensor(a)
     if not x.ndim:
         raise IndexError("a transform needs an array of one axis or more; a number has none")
@@ -245,63 +243,18 @@ def transform_block(
     return found
 
 
-@offers("fft.fft")
-def fft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.fft`: Fourier transform along an axis, brought into a single chunk.
-
-    Raises
-    ------
-    ValueError
-        If `n` is below 1 or `norm` is unknown.
-
-    Examples
-    --------
-    >>> from jmars.tensor.ops.constants import ones
-    >>> fft(ones((2, 4), chunk_size=2)).fetch().real.tolist()
-    [[4.0, 0.0, 0.0, 0.0], [4.0, 0.0, 0.0, 0.0]]
-    """
-    return _transform_axis("fft", a, n, axis, norm, out)
-
-
-@offers("fft.ifft")
-def ifft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.ifft`: inverse of `fft`."""
-    return _transform_axis("ifft", a, n, axis, norm, out)
-
-
-@offers("fft.rfft")
-def rfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.rfft`: transform of real values; returns the nonnegative frequencies."""
-    return _transform_axis("rfft", a, n, axis, norm, out)
-
-
-@offers("fft.irfft")
-def irfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.irfft`: inverse of `rfft`."""
-    return _transform_axis("irfft", a, n, axis, norm, out)
-
-
-@offers("fft.hfft")
-def hfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.hfft`: transform of a signal with Hermitian symmetry."""
-    return _transform_axis("hfft", a, n, axis, norm, out)
-
-
-@offers("fft.ihfft")
-def ihfft(a: Any, n: int | None = None, axis: int = -1, norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.ihfft`: inverse of `hfft`."""
-    return _transform_axis("ihfft", a, n, axis, norm, out)
-
-
-_AXES_WITH_LENGTHS = (
-    "`axes` should not be `None` if `s` is not `None` (Deprecated in NumPy 2.0). In a future version of NumPy, this "
-    "will raise an error and `s[i]` will correspond to the size along the transformed axis specified by `axes[i]`. To "
-    "retain current behaviour, pass a sequence [0, ..., k-1] to `axes` for an array of dimension k."
-)
-_NONE_IN_LENGTHS = (
-    "Passing an array containing `None` values to `s` is deprecated in NumPy 2.0 and will raise an error in a future "
-    "version of NumPy. To use the default behaviour of the corresponding 1-D transform, pass the value matching the "
-    "default for its `n` parameter. To use the default behaviour for every axis, the `s` argument can be omitted."
+fft, ifft, *_others = (
+    offers(f"fft.{_name}", does=f"`np.fft.{_name}`: {_does}, along an axis, brought into a single chunk.")(
+        partial(_transform_axis, _name)
+    )
+    for _name, _does in {
+        "fft": "Fourier transform",
+        "ifft": "inverse of `fft`",
+        "rfft": "transform of real values, of which the nonnegative frequencies are returned",
+        "irfft": "inverse of `rfft`",
+        "hfft": "transform of a signal with Hermitian symmetry",
+        "ihfft": "inverse of `hfft`",
+    }.items()
 )
 
 
@@ -318,92 +271,6 @@ def _written(result: Tensor, name: str, out: Any, casting: Any, is_read: bool = 
     if there is not None and is_read:
         np.fft.fft(np.zeros(1, there.dtype))  # raises NumPy's errors
     return write_out(result, name, there, casting)
-
-
-def _normalize_axes(x: Tensor, s: Any, axes: Any, invreal: bool) -> tuple[list[int | None], list[int]]:
-    """Normalises lengths `s` and axes of a transform over several axes, as NumPy does."""
-    if axes is None:
-        if s is not None:
-            warn_user(_AXES_WITH_LENGTHS, DeprecationWarning)
-        axes = range(x.ndim) if s is None else range(-len(s), 0)
-    axes = [normal_axis(axis, x.ndim) for axis in axes]
-    lengths: list[int | None] = [None] * len(axes) if s is None else list(s)
-    if len(lengths) != len(axes):
-        raise ValueError("Shape and axes have different lengths.")
-    if s is not None and None in lengths:
-        warn_user(_NONE_IN_LENGTHS, DeprecationWarning)
-    found = [x.shape[axis] if n in (None, -1) else n for n, axis in zip(lengths, axes)]
-    if invreal and found and (s is None or lengths[-1] is None):
-        found[-1] = 2 * (x.shape[axes[-1]] - 1)
-    return list(found), axes
-
-
-def _transform_axes(name: str, x: Tensor, lengths: Sequence[int | None], axes: Sequence[int], norm: Any) -> Tensor:
-    for n, axis in zip(lengths, axes):
-        x = _transform_axis(name, x, n, axis, norm)
-    return x
-
-
-@offers("fft.fftn")
-def fftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.fftn`: Fourier transform over several axes."""
-    return _transform_all("fft", "fftn", a, s, axes, norm, out)
-
-
-@offers("fft.ifftn")
-def ifftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.ifftn`: inverse of `fftn`."""
-    return _transform_all("ifft", "ifftn", a, s, axes, norm, out)
-
-
-def _transform_all(one: str, name: str, a: Any, s: Any, axes: Any, norm: Any, out: Any) -> Any:
-    x = as_tensor(a)
-    lengths, axes = _normalize_axes(x, s, axes, False)
-    result = _transform_axes(one, x, lengths[::-1], axes[::-1], norm)
-    return _written(result, name, out, "same_kind", len(axes) > 1)
-
-
-@offers("fft.rfftn")
-def rfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.rfftn`: transform of real values over several axes; the last axis is halved."""
-    x = as_tensor(a)
-    lengths, axes = _normalize_axes(x, s, axes, False)
-    x = _transform_axis("rfft", x, lengths[-1], axes[-1], norm)
-    result = _transform_axes("fft", x, lengths[-2::-1], axes[-2::-1], norm)
-    return _written(result, "rfftn", out, "same_kind", len(axes) > 1)
-
-
-@offers("fft.irfftn")
-def irfftn(a: Any, s: Any = None, axes: Any = None, norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.irfftn`: inverse of `rfftn`."""
-    x = as_tensor(a)
-    lengths, axes = _normalize_axes(x, s, axes, True)
-    x = _transform_axes("ifft", x, lengths[:-1], axes[:-1], norm)
-    return _written(_transform_axis("irfft", x, lengths[-1], axes[-1], norm), "irfftn", out, "same_kind")
-
-
-@offers("fft.fft2")
-def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.fft2`: `fftn` over two axes."""
-    return fftn(a, s, axes, norm, out)
-
-
-@offers("fft.ifft2")
-def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.ifft2`: `ifftn` over two axes."""
-    return ifftn(a, s, axes, norm, out)
-
-
-@offers("fft.rfft2")
-def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.rfft2`: `rfftn` over two axes."""
-    return rfftn(a, s, axes, norm, out)
-
-
-@offers("fft.irfft2")
-def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None) -> Any:
-    """`np.fft.irfft2`: `irfftn` over two axes."""
-    return irfftn(a, s, axes, norm, out)
 
 
 @offers("fft.fftfreq")
@@ -427,32 +294,18 @@ def rfftfreq(n: int, d: float = 1.0, device: Any = None, *, dtype: Any = None) -
     return found if dtype is None else astype(found, dtype)
 
 
-@offers("fft.fftshift")
-def fftshift(x: Any, axes: Any = None) -> Tensor:
-    """`np.fft.fftshift`: moves frequency zero to the centre; keeps the chunks."""
-    return _shift(x, axes, lambda n: n // 2)
-
-
-@offers("fft.ifftshift")
-def ifftshift(x: Any, axes: Any = None) -> Tensor:
-    """`np.fft.ifftshift`: inverse of `fftshift`."""
-    return _shift(x, axes, lambda n: -(n // 2))
-
-
-def _shift(x: Any, axes: Any, shift: Any) -> Tensor:
-    data = as_tensor(x)
-    axes = range(data.ndim) if axes is None else [axes] if isinstance(axes, int | np.integer) else axes
-    axes = [normal_axis(axis, data.ndim) for axis in axes]
-    return roll(data, tuple(shift(data.shape[axis]) for axis in axes), tuple(axes)).rechunk(data.chunks)
-
-
 def _check_count(n: Any) -> int:
     if not isinstance(n, int | np.integer):
         raise ValueError("n should be an integer")
     return int(n)
 
 
-def __getattr__(name: str) -> Any:
-    if hasattr(np.fft, name) and not name.startswith("_"):
-        raise AttributeError(str(unsupported(f"fft.{name}")))
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+def _over_two_axes(
+    name: str, a: Any, s: Any = None, axes: Any = (-2, -1), norm: str | None = None, out: Any = None
+) -> Any:
+    """Inverses over two axes; NumPy's code forgets `out`."""
+    return FUNCTIONS[f"fft.{name.replace('2', 'n')}"](a, s, axes, norm, out)
+
+
+offers("fft.ifft2", does="`np.fft.ifft2`: `ifftn` over two axes.")(partial(_over_two_axes, "ifft2"))
+offers("fft.irfft2", does="`np.fft.irfft2`: `irfftn` over two axes.")(partial(_over_two_axes, "irfft2"))

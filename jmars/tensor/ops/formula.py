@@ -55,16 +55,6 @@ from jmars.tensor.protocols import call, is_plain_hook, offers
 from jmars.tensor.splits import agreed_splits, fitted_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = [
-    "ElementwiseOperand",
-    "Formula",
-    "FormulaValue",
-    "broadcast_shape",
-    "handled_errors",
-    "imag",
-    "real",
-]
-
 RECHUNK_TIMES = 4  # times the chunks of each input: beyond that the other inputs are rechunked
 WIDENED = 2  # times the default size, up to which chunks of wider elements stay as they are: float32 to float64
 

@@ -18,7 +18,7 @@ import math
 import operator
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 import numpy as np
 from msgspec import Struct
@@ -40,7 +40,7 @@ from jmars.tensor.operand import (
     is_known,
     new_data,
 )
-from jmars.tensor.ops.arguments import share, step, view, write_out
+from jmars.tensor.ops.arguments import share, step, write_out
 from jmars.tensor.ops.blockwise import blockwise
 from jmars.tensor.ops.chunks import add_by_class, chunk_classes, chunk_starts, chunk_type, length_kind, rechunked
 from jmars.tensor.ops.formula import ElementwiseOperand
@@ -60,21 +60,8 @@ from jmars.tensor.ops.shape import (
 from jmars.tensor.ops.ufuncs import as_bool, native
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import evenly, split_axis
-from jmars.tensor.tensor import Tensor, as_tensor, index_step
+from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_graph import Dynamic, TensorGraph, fragment, new_group, placeholders
-
-__all__ = [
-    "Index",
-    "assign_by_mask",
-    "assign_rows_by_mask",
-    "getitem",
-    "is_many",
-    "joint_positions",
-    "select_by_mask",
-    "select_by_mask_at",
-    "selected_rows",
-    "take",
-]
 
 Ints = NDArray[np.int64]
 Array = np.ndarray[Any, Any]
@@ -358,61 +345,6 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     else:
         result = _take_jointly(x, [in_bounds(positions, length, axis)], [axis], axis)
     return write_out(result if result.data.shape else native(result), "take", out, back=True)
-
-
-@offers("flip")
-def flip(m: Any, axis: Any = None) -> Tensor:
-    """`np.flip`: reverses axes."""
-    x = as_tensor(m)
-    axes = range(x.ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
-    entries = tuple(slice(None, None, -1) if i in axes else slice(None) for i in range(x.ndim))
-    if not x.ndim:
-        return cast(Tensor, x[()])  # NumPy's scalar
-    return share(slice_tensor(x, entries), m, index_step(entries))
-
-
-@offers("fliplr")
-def fliplr(m: Any) -> Tensor:
-    """`np.fliplr`."""
-    if as_tensor(m).ndim < 2:
-        raise ValueError("Input must be >= 2-d.")
-    return flip(m, 1)
-
-
-@offers("flipud")
-def flipud(m: Any) -> Tensor:
-    """`np.flipud`."""
-    if as_tensor(m).ndim < 1:
-        raise ValueError("Input must be >= 1-d.")
-    return flip(m, 0)
-
-
-@offers("rot90")
-def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Tensor:
-    """`np.rot90`."""
-    x = as_tensor(m)
-    if len(axes) != 2:
-        raise ValueError("len(axes) must be 2.")
-    if axes[0] == axes[1] or abs(axes[0] - axes[1]) == x.ndim:
-        raise ValueError("Axes must be different.")
-    if any(not -x.ndim <= axis < x.ndim for axis in axes):
-        raise ValueError(f"Axes={axes} out of range for array of ndim={x.ndim}.")
-    first, second = (normal_axis(axis, x.ndim) for axis in axes)
-    order = list(range(x.ndim))
-    order[first], order[second] = second, first
-    match k % 4:
-        case 0:
-            return view(x)
-        case 1:
-            return _permute_axes(flip(x, second), order)
-        case 2:
-            return flip(m, (first, second))
-        case _:
-            return flip(_permute_axes(x, order), second)
-
-
-def _permute_axes(x: Tensor, order: list[int]) -> Tensor:
-    return moveaxis(x, order, range(x.ndim))
 
 
 @offers("diagonal")

@@ -33,11 +33,6 @@ from jmars.tensor.protocols import offers
 from jmars.tensor.splits import common_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = [
-    "apply_gufunc",
-    "vectorize",
-]
-
 Array = np.ndarray[Any, Any]
 Core = tuple[str, ...]  # names of a signature's axes
 _ALONE = (

@@ -46,23 +46,6 @@ from jmars.tensor.splits import chunk_bytes, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_graph import Dynamic, TensorGraph, fragment, new_group, placeholders
 
-__all__ = [
-    "MANY",
-    "AxisSlice",
-    "CutSlice",
-    "Slice",
-    "Take",
-    "as_positions",
-    "axis_slices",
-    "checked_positions",
-    "in_bounds",
-    "positions_in_chunks",
-    "scatter_by_tensor",
-    "slice_tensor",
-    "take_by_tensor",
-    "take_positions",
-]
-
 Array = np.ndarray[Any, Any]
 Basic = int | slice | None  # an entry of an index, in bounds
 

@@ -62,22 +62,6 @@ from jmars.tensor.protocols import Ufunc, numpy_function, offers
 from jmars.tensor.splits import chunk_bytes, common_splits, refined
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = [
-    "FunctionPickler",
-    "GpuFunction",
-    "call_with_first",
-    "called_here",
-    "closure_error",
-    "first_element",
-    "in_block",
-    "map_along",
-    "map_blocks",
-    "pickled",
-    "runs_library",
-    "single_chunk_along",
-    "unpickled",
-]
-
 Array = np.ndarray[Any, Any]
 in_block: ContextVar[bool] = ContextVar("in_block", default=False)  # True during a trial call in the client
 

@@ -48,21 +48,6 @@ from jmars.tensor.parts import Part, PartOf
 from jmars.tensor.splits import chunk_bytes, common_splits, fitted_splits, refined
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = [
-    "SMALLEST",
-    "along_core_axes",
-    "blocked_cholesky",
-    "contract",
-    "linalg_row",
-    "linalg_value",
-    "multiply_q",
-    "q_part",
-    "r_alone",
-    "r_part",
-    "stacked_qr",
-    "takes_core_axes",
-]
-
 Array = np.ndarray[Any, Any]
 Labels = tuple[int, ...]  # a number per axis
 Order = tuple[int, ...]  # of axes, as for np.transpose

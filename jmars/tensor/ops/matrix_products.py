@@ -1,4 +1,4 @@
-"""Products of matrices and vectors: `matmul`, `dot`, `tensordot`, `einsum`, `kron`, `cross`, `trace`."""
+"""Products of matrices and vectors: `matmul`, `dot`, `tensordot`, `einsum`, `cross`, `trace`."""
 
 from __future__ import annotations
 
@@ -20,21 +20,8 @@ from jmars.tensor.ops.matrix_operands import contract, takes_core_axes
 from jmars.tensor.ops.reduction import sum_
 from jmars.tensor.ops.shape import moveaxis, ravel, stack
 from jmars.tensor.ops.ufuncs import astype_unsafe
-from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
+from jmars.tensor.protocols import FUNCTIONS, offers
 from jmars.tensor.tensor import Tensor, as_tensor
-
-__all__ = [
-    "cross",
-    "dot",
-    "einsum",
-    "inner",
-    "kron",
-    "matmul",
-    "outer",
-    "tensordot",
-    "trace",
-    "vdot",
-]
 
 normal_axis = np.lib.array_utils.normalize_axis_index
 
@@ -177,27 +164,6 @@ def inner(a: Any, b: Any, /) -> Tensor:
     if not x.ndim or not y.ndim:
         return _times_number("inner", x, y)
     return _sum_over_axes("inner", x, [x.ndim - 1], y, [y.ndim - 1], dtype)
-
-
-@offers("outer")
-def outer(a: Any, b: Any, out: Any = None) -> Any:
-    """`np.outer`: products of all pairs of elements of two flattened arrays."""
-    x, y = ravel(a), ravel(b)
-    if isinstance(out, tuple):
-        raise TypeError("return arrays must be of ArrayType")  # NumPy's words
-    return assign_out(x[:, None] * y[None, :], out, "outer")
-
-
-@offers("linalg.outer")
-def _outer_of_vectors(x1: Any, x2: Any, /) -> Any:
-    """`np.linalg.outer`: `np.outer` for vectors only."""
-    x, y = as_tensor(x1), as_tensor(x2)
-    if x.ndim != 1 or y.ndim != 1:
-        raise ValueError(
-            f"Input arrays must be one-dimensional, but they are x1.ndim={x.ndim} and x2.ndim={y.ndim}; "
-            "np.outer flattens them"
-        )
-    return outer(x, y)
 
 
 @offers("tensordot", "linalg.tensordot")
@@ -359,41 +325,6 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
     return sum_(diagonal(x, offset, axis1, axis2), -1, dtype, out)
 
 
-@offers("linalg.diagonal")
-def _diagonal_of_matrices(x: Any, /, *, offset: int = 0) -> Tensor:
-    """`np.linalg.diagonal`: diagonal along the last two axes, of the matrices of a stack."""
-    return diagonal(x, offset, -2, -1)
-
-
-@offers("linalg.trace")
-def _trace_of_matrices(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    """`np.linalg.trace`: trace along the last two axes, of the matrices of a stack."""
-    return trace(x, offset, -2, -1, dtype)
-
-
-@offers("kron")
-def kron(a: Any, b: Any) -> Tensor:
-    """`np.kron`: Kronecker product."""
-    x, y = as_tensor(a), as_tensor(b)
-    ndim = max(x.ndim, y.ndim)
-    x, y = x.reshape((1,) * (ndim - x.ndim) + x.shape), y.reshape((1,) * (ndim - y.ndim) + y.shape)
-    left = x[tuple(part for _ in range(ndim) for part in (slice(None), None))]
-    right = y[tuple(part for _ in range(ndim) for part in (None, slice(None)))]
-    product: Tensor = (left * right).reshape(tuple(n * m for n, m in zip(x.shape, y.shape)))
-    return product
-
-
-def __getattr__(name: str) -> Any:
-    known = FUNCTIONS.get(f"linalg.{name}")
-    if known is not None:
-        return known
-    if name == "LinAlgError":
-        return np.linalg.LinAlgError
-    if hasattr(np.linalg, name) and not name.startswith("_"):
-        raise AttributeError(str(unsupported(f"linalg.{name}")))
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
 @offers("cross")
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Tensor:
     """`np.cross`: cross products of vectors with three components, or with two."""
@@ -418,16 +349,4 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
         first = [-(p[2] * q[1]), p[2] * q[0]]
     else:
         first = [p[1] * q[2] - p[2] * q[1], p[2] * q[0] - p[0] * q[2]]
-    return moveaxis(stack([*first, last], -1), -1, axisc)
-
-
-@offers("linalg.cross")
-def _cross_of_three(x1: Any, x2: Any, /, *, axis: int = -1) -> Tensor:
-    """`np.linalg.cross`: cross products of vectors with three components."""
-    lengths = [as_tensor(x).shape[axis] for x in (x1, x2)]
-    if lengths != [3, 3]:
-        raise ValueError(
-            "Both input arrays must be (arrays of) 3-dimensional vectors, but they are "
-            f"{lengths[0]} and {lengths[1]} dimensional instead."
-        )
-    return cross(x1, x2, axis=axis)
+    return moveaxis(stack([*first, last], -1), -1, axisc)  # type: ignore[no-any-return]

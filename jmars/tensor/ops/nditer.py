@@ -19,17 +19,6 @@ from jmars.tensor.numpy_modules import as_values, with_values
 from jmars.tensor.protocols import FUNCTIONS, offers
 from jmars.tensor.tensor import StandIn, Tensor, as_tensor
 
-__all__ = [
-    "PASSED_THROUGH",
-    "broadcast",
-    "diag_indices_from",
-    "isfortran",
-    "ndenumerate",
-    "nditer",
-    "tril_indices_from",
-    "triu_indices_from",
-]
-
 _WRITES = frozenset({"readwrite", "writeonly"})
 _ALONE = 2  # references to an iterator without elements: of its owner, and of the call that counts
 # iterators of ended loops, of which code has elements, with the values; by tensor

@@ -49,20 +49,6 @@ from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = [
-    "Layout",
-    "LoadNpy",
-    "from_blocks",
-    "load",
-    "load_at",
-    "loaded",
-    "mapped_layout",
-    "read_header",
-    "save",
-    "to_npy",
-    "write_file",
-]
-
 Array = np.ndarray[Any, Any]
 FRESH = 2.0  # seconds; some file systems have times of whole seconds
 MOST_FILES = 10_000  # in a folder, such as a Zarr array
@@ -100,6 +86,7 @@ class Layout(Struct, frozen=True):
 
 
 def file_stamp(status: os.stat_result) -> tuple[int, int]:
+    """Size and time of the last change, by which a file is known."""
     return status.st_size, status.st_mtime_ns
 
 

@@ -16,13 +16,6 @@ from jmars.tensor.protocols import FUNCTIONS, offers, unsupported
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor
 
-__all__ = [
-    "Generator",
-    "RandomState",
-    "default_rng",
-    "seed",
-]
-
 
 class RandomState(Generator):
     """Lazy `numpy.random.RandomState`; arrays of at most 2^17 elements equal NumPy's.

@@ -15,6 +15,7 @@ import itertools
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -38,22 +39,6 @@ from jmars.tensor.ops.ufuncs import astype, native
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_graph import Dynamic, Literal, TensorGraph, fragment, new_group, placeholders
-
-__all__ = [
-    "MOST_QUANTILES",
-    "QuantileRequest",
-    "argpartition",
-    "median",
-    "nanmedian",
-    "nanpercentile",
-    "nanquantile",
-    "partition",
-    "percentile",
-    "quantile",
-    "quantiles",
-    "reduced_axes_last",
-    "weighted_quantiles",
-]
 
 Array = np.ndarray[Any, Any]
 
@@ -129,19 +114,30 @@ def _quantiles_of_all(name: str, x: Tensor, q: Any) -> Tensor:
     return Tensor(reshape(quantiles(name, x, request), fractions.shape).data)
 
 
-@offers("median")
-def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
-    """`np.median`: median along axes, or of the flattened array."""
-    return _reduce_lines("median", a, axis, keepdims, out)
+def _median(name: str, a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
+            keepdims: Any = False) -> Any:  # fmt: skip
+    return _reduce_lines(name, a, axis, keepdims, out)
 
 
-@offers("nanmedian")
-def nanmedian(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: Any = False) -> Any:
-    """`np.nanmedian`: median without NaN."""
-    return _reduce_lines("nanmedian", a, axis, keepdims, out)
+offers("median", does="`np.median`: median along axes, or of the flattened array.")(partial(_median, "median"))
+offers("nanmedian", does="`np.nanmedian`: median without NaN.")(partial(_median, "nanmedian"))
 
 
-def _quantiles(name: str, a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: Any, weights: Any) -> Any:
+def _quantiles(name: str, a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
+               method: str = "linear", keepdims: Any = False, *, weights: Any = None) -> Any:  # fmt: skip
+    """`np.percentile` and its like, exact.
+
+    Raises
+    ------
+    ValueError
+        If a `q` lies outside 0 to 100, or 0 to 1, or `method` is unknown.
+
+    Examples
+    --------
+    >>> from jmars.tensor.ops.create import arange
+    >>> _quantiles("percentile", arange(11, chunk_size=4), [0, 25, 100]).fetch().tolist()
+    [0.0, 2.5, 10.0]
+    """
     q = q.fetch() if isinstance(q, Tensor) else q  # a few numbers, checked by NumPy
     q = q if isinstance(q, int | float) else np.asarray(q)
     if weights is not None:
@@ -155,44 +151,13 @@ def _quantiles(name: str, a: Any, q: Any, axis: Any, out: Any, method: str, keep
     return _reduce_lines(name, a, axis, keepdims, out, q, method=method)
 
 
-@offers("percentile")
-def percentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
-               method: str = "linear", keepdims: Any = False, *, weights: Any = None) -> Any:  # fmt: skip
-    """`np.percentile`: exact percentiles along axes, or of the flattened array.
-
-    Raises
-    ------
-    ValueError
-        If a `q` lies outside 0 to 100 or `method` is unknown.
-
-    Examples
-    --------
-    >>> from jmars.tensor.ops.create import arange
-    >>> percentile(arange(11, chunk_size=4), [0, 25, 100]).fetch().tolist()
-    [0.0, 2.5, 10.0]
-    """
-    return _quantiles("percentile", a, q, axis, out, method, keepdims, weights)
-
-
-@offers("quantile")
-def quantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
-             method: str = "linear", keepdims: Any = False, *, weights: Any = None) -> Any:  # fmt: skip
-    """`np.quantile`: as `percentile`, with `q` from 0 to 1."""
-    return _quantiles("quantile", a, q, axis, out, method, keepdims, weights)
-
-
-@offers("nanpercentile")
-def nanpercentile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
-                  method: str = "linear", keepdims: Any = False, *, weights: Any = None) -> Any:  # fmt: skip
-    """`np.nanpercentile`: percentiles without NaN."""
-    return _quantiles("nanpercentile", a, q, axis, out, method, keepdims, weights)
-
-
-@offers("nanquantile")
-def nanquantile(a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False,
-                method: str = "linear", keepdims: Any = False, *, weights: Any = None) -> Any:  # fmt: skip
-    """`np.nanquantile`: quantiles without NaN."""
-    return _quantiles("nanquantile", a, q, axis, out, method, keepdims, weights)
+for _name, _does in {
+    "percentile": "exact percentiles along axes, or of the flattened array.",
+    "quantile": "as `percentile`, with `q` from 0 to 1.",
+    "nanpercentile": "percentiles without NaN.",
+    "nanquantile": "quantiles without NaN.",
+}.items():
+    offers(_name, does=f"`np.{_name}`: {_does}")(partial(_quantiles, _name))
 
 
 MOST_QUANTILES = 8  # more quantiles at once are cheaper by sorting
@@ -515,26 +480,22 @@ def _quantile_block(block: Array, weights: Array, called: str, q: Any, method: s
     return np.moveaxis(getattr(np, called)(block, several, axis=-1, method=method, weights=weights), 0, -1)
 
 
-@offers("partition")
-def partition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Tensor:
-    """`np.partition`: puts element `kth` at the sorted position, smaller elements before."""
-    x = as_tensor(a)
+def _partition(name: str, a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None
+               ) -> Tensor:  # fmt: skip
+    x, theirs = as_tensor(a), getattr(np, name)
     check_sort_order(x, order)
     if exceeds_chunk(x, axis) and x.dtype.names is None:
-        check_options(np.partition, x.size, {"kth": kth, "kind": kind})
-        return _partitioned("partition", x, kth)
-    return map_lines("partition", np.partition, a, axis, kth=kth, kind=kind, order=order)
+        check_options(theirs, x.size, {"kth": kth, "kind": kind})
+        return _partitioned(name, x, kth)
+    return map_lines(name, theirs, a, axis, kth=kth, kind=kind, order=order)
 
 
-@offers("argpartition")
-def argpartition(a: Any, kth: Any, axis: int | None = -1, kind: str = "introselect", order: Any = None) -> Tensor:
-    """`np.argpartition`: positions that partition an array along an axis."""
-    x = as_tensor(a)
-    check_sort_order(x, order)
-    if exceeds_chunk(x, axis) and x.dtype.names is None:
-        check_options(np.argpartition, x.size, {"kth": kth, "kind": kind})
-        return _partitioned("argpartition", x, kth)
-    return map_lines("argpartition", np.argpartition, a, axis, kth=kth, kind=kind, order=order)
+offers("partition", does="`np.partition`: puts element `kth` at the sorted position, smaller elements before.")(
+    partial(_partition, "partition")
+)
+offers("argpartition", does="`np.argpartition`: positions that partition an array along an axis.")(
+    partial(_partition, "argpartition")
+)
 
 
 def _partitioned(name: str, x: Tensor, kth: Any) -> Tensor:

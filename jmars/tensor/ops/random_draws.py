@@ -23,13 +23,6 @@ from jmars.tensor.ops.chunks import corners
 from jmars.tensor.ops.random_streams import Box, Cells, Drawer, Stream, open_doubles, open_generator, sample
 from jmars.tensor.parts import Part, PartOf, along, around, is_box, splits_of
 
-__all__ = [
-    "Doubles",
-    "Draws",
-    "box_index",
-    "cell_generators",
-]
-
 Array = np.ndarray[Any, Any]
 # Steps between the streams of two cells: 2^128 by the golden ratio, so that multiples stay far apart.
 _CELL_DISTANCE = 0x9E3779B97F4A7C15F39CC0605CEDC835

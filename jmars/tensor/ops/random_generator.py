@@ -54,12 +54,6 @@ from jmars.tensor.small_parts import AwayError, apply_small, here
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = [
-    "Generator",
-    "draw_by_tensors",
-    "draws_small_first",
-]
-
 _F8, _I8 = np.dtype(np.float64), np.dtype(np.int64)
 _OPTIONS = 1 << 20  # bytes of options sent along with a draw; larger arrays of options are read as tensors
 

@@ -39,30 +39,6 @@ from jmars.tensor.operand import Operand, Splits, TensorMeta
 from jmars.tensor.ops.chunks import corners
 from jmars.tensor.tensor import Tensor
 
-__all__ = [
-    "CELL",
-    "CELL_ELEMENTS",
-    "DISTRIBUTIONS",
-    "VECTORS",
-    "Box",
-    "Cell",
-    "Cells",
-    "Drawer",
-    "PackedArray",
-    "Permutation",
-    "Stream",
-    "align_splits",
-    "entropy",
-    "open_doubles",
-    "open_generator",
-    "parameters",
-    "permute",
-    "plain_argument",
-    "reserve_doubles",
-    "run_axis",
-    "sample",
-]
-
 # distributions of numbers: parameters, "a" or "a=default"
 DISTRIBUTIONS: dict[str, tuple[str, ...]] = {
     "beta": ("a", "b"),

@@ -29,16 +29,6 @@ from jmars.tensor.protocols import PythonUfunc, call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_text import corners
 
-__all__ = [
-    "PythonObjects",
-    "check_sort_order",
-    "compare_structured",
-    "field",
-    "field_names",
-    "python_objects",
-    "set_field",
-]
-
 Array = np.ndarray[Any, Any]
 
 

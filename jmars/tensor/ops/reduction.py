@@ -16,12 +16,14 @@ import math
 import operator
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from jmars.config import config
+from jmars.kernels.elementwise import REDUCTIONS
 from jmars.kernels.float_errors import BITS
 from jmars.kernels.program import Call, ChunkType, Combine, Program, Reduce, single
 from jmars.kernels.reducers import MeanReducer, MomentReducer, PositionReducer, Reducer, UfuncReducer, state_shape
@@ -31,29 +33,12 @@ from jmars.tensor.ops.arguments import assign_out, element, is_given, loop_dtype
 from jmars.tensor.ops.chunks import add_by_class, chunk_classes, chunk_type, length_kind, run_reduction
 from jmars.tensor.ops.constants import full
 from jmars.tensor.ops.formula import Formula
-from jmars.tensor.ops.shape import broadcast_to, concatenate, names_no_axis, normal_axis, ravel, slice_axis
+from jmars.tensor.ops.numpy_code import offer_numpys
+from jmars.tensor.ops.shape import concatenate, names_no_axis, normal_axis, ravel, slice_axis
 from jmars.tensor.ops.ufuncs import astype, astype_unsafe, native, ufunc
 from jmars.tensor.parts import Part, PartOf, touched, whole
 from jmars.tensor.protocols import FUNCTIONS, call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
-
-__all__ = [
-    "Reduction",
-    "apply_initial",
-    "apply_where",
-    "cumprod",
-    "cumsum",
-    "cumulative_prod",
-    "cumulative_sum",
-    "diff",
-    "divide_by_count",
-    "ediff1d",
-    "element_count",
-    "is_mask",
-    "moment",
-    "reduce",
-    "warn_where",
-]
 
 _WITH_IDENTITY = ("add", "multiply", "logical_or", "logical_and")
 _NO_VALUE = getattr(np, "_NoValue", None)  # NumPy's mark for an argument that was not given
@@ -238,28 +223,24 @@ def normal_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     return tuple(sorted(np.lib.array_utils.normalize_axis_tuple(axis, ndim)))
 
 
-@offers("sum")
-def sum_(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
-         initial: Any = np._NoValue, where: Any = True) -> Any:  # fmt: skip
-    """`np.sum`: integers are summed in int64 or uint64 at least, booleans are counted."""
-    return _accumulate("sum", "add", a, axis, dtype, out, keepdims, initial, where)
+_UFUNCS = {name: ufunc for ufunc, name in REDUCTIONS.items()} | {"cumsum": "add", "cumprod": "multiply"}
+_UFUNCS |= {"nanmin": "fmin", "nanmax": "fmax"}
 
 
-@offers("prod")
-def prod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
-         initial: Any = np._NoValue, where: Any = True) -> Any:  # fmt: skip
-    """`np.prod`."""
-    return _accumulate("prod", "multiply", a, axis, dtype, out, keepdims, initial, where)
-
-
-def _accumulate(
-    name: str, ufunc: str, a: Any, axis: Any, dtype: Any, out: Any, keepdims: Any, initial: Any, where: Any
-) -> Any:
+def _accumulate(name: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+                initial: Any = np._NoValue, where: Any = True) -> Any:  # fmt: skip
+    ufunc = _UFUNCS[name]
     x = native(a)
     options = {"axis": axis, "keepdims": keepdims, "where": where}
     trial(name, x, dtype=dtype, out=out, initial=initial, **options)
     loop = loop_dtype(ufunc, x.dtype, dtype, out)
     return write_out(accumulated(name, ufunc, x, loop, initial=initial, **options), name, out)
+
+
+sum_ = offers("sum", does="`np.sum`: integers are summed in int64 or uint64 at least, booleans are counted.")(
+    partial(_accumulate, "sum")
+)
+prod = offers("prod", does="`np.prod`: as `sum`.")(partial(_accumulate, "prod"))
 
 
 def accumulated(
@@ -295,52 +276,21 @@ def _keeps_sign(initial: Any, loop: np.dtype[Any]) -> bool:
     return bool(start == 0 and np.signbit(start))
 
 
-@offers("min", "amin")
-def min_(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue, where: Any = True
-) -> Any:
-    """`np.min`; NaN propagates."""
-    return _extreme("min", "minimum", native(a), axis, out, keepdims, initial, where)
-
-
-@offers("max", "amax")
-def max_(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue, where: Any = True
-) -> Any:
-    """`np.max`; NaN propagates."""
-    return _extreme("max", "maximum", native(a), axis, out, keepdims, initial, where)
-
-
-@offers("nanmin")
-def nanmin(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue, where: Any = True
-) -> Any:
-    """`np.nanmin`: ignores NaN; an all-NaN slice gives NaN."""
-    return _nan_extreme("nanmin", "fmin", a, axis, out, keepdims, initial, where)
-
-
-@offers("nanmax")
-def nanmax(
-    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue, where: Any = True
-) -> Any:
-    """`np.nanmax`: ignores NaN; an all-NaN slice gives NaN."""
-    return _nan_extreme("nanmax", "fmax", a, axis, out, keepdims, initial, where)
-
-
-def _nan_extreme(name: str, ufunc: str, a: Any, axis: Any, out: Any, keepdims: Any, initial: Any, where: Any) -> Any:
+def _nan_extreme(name: str, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False,
+                 initial: Any = np._NoValue, where: Any = True) -> Any:  # fmt: skip
     x = native(a)
     is_array = a._place.is_array if isinstance(a, Tensor) else isinstance(a, np.ndarray)
     if is_array or not is_given(initial) or x.dtype.kind not in "fc":
-        return _extreme(name, ufunc, x, axis, out, keepdims, initial, where)
+        return _extreme(name, x, axis, out, keepdims, initial, where)
     trial(name.removeprefix("nan"), x, axis=axis, out=out, keepdims=keepdims, initial=initial, where=where)
-    least = _extreme(name, ufunc, x, axis, None, keepdims, initial, where)
+    least = _extreme(name, x, axis, None, keepdims, initial, where)
     empty = all_(call("isnan", x), axis, keepdims=keepdims, where=where)  # NaN in a number or list, whatever `initial`
     return write_out(call("where", empty, least.dtype.type(np.nan), least), name, out)
 
 
-def _extreme(
-    name: str, ufunc: str, x: Tensor, axis: Any, out: Any, keepdims: Any, initial: Any = np._NoValue, where: Any = True
-) -> Any:
+def _extreme(name: str, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = np._NoValue,
+             where: Any = True) -> Any:  # fmt: skip
+    x, ufunc = native(a), _UFUNCS[name]
     trial(name, x, axis=axis, out=out, keepdims=keepdims, initial=initial, where=where)
     loop = loop_dtype(ufunc, x.dtype, None, out)
     if not is_given(initial):
@@ -357,6 +307,12 @@ def _extreme(
     return write_out(_without_nan_slices(name, apply_initial(ufunc, least, initial)), name, out)
 
 
+min_ = offers("min", "amin", does="`np.min`: NaN propagates.")(partial(_extreme, "min"))
+max_ = offers("max", "amax", does="`np.max`: NaN propagates.")(partial(_extreme, "max"))
+nanmin = offers("nanmin", does="`np.nanmin`: ignores NaN; an all-NaN slice gives NaN.")(partial(_nan_extreme, "nanmin"))
+nanmax = offers("nanmax", does="`np.nanmax`: ignores NaN; an all-NaN slice gives NaN.")(partial(_nan_extreme, "nanmax"))
+
+
 def _without_nan_slices(name: str, least: Tensor) -> Tensor:
     """Warns of all-NaN slices in `nanmin` and `nanmax`; the result is NaN."""
     if not name.startswith("nan") or least.dtype.kind not in "fcmM":
@@ -364,23 +320,16 @@ def _without_nan_slices(name: str, least: Tensor) -> Tensor:
     return warn_where(call("isnan", least), least, "All-NaN slice encountered")
 
 
-@offers("any")
-def any_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
-    """`np.any`; NaN counts as true."""
-    return _truth("any", "logical_or", native(a), axis, out, keepdims, where)
-
-
-@offers("all")
-def all_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
-    """`np.all`; NaN counts as true."""
-    return _truth("all", "logical_and", native(a), axis, out, keepdims, where)
-
-
-def _truth(name: str, ufunc: str, x: Tensor, axis: Any, out: Any, keepdims: Any, where: Any) -> Any:
+def _truth(name: str, a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+    x, ufunc = native(a), _UFUNCS[name]
     trial(name, x, axis=axis, out=out, keepdims=keepdims, where=where)
     neutral: Any = ufunc == "logical_and"
     x = apply_where(name, x, where, "T" * neutral if x.dtype.kind in "SU" else neutral)
     return reduce(name, x, axis, UfuncReducer(ufunc, np.dtype(bool)), np.dtype(bool), keepdims, out)
+
+
+any_ = offers("any", does="`np.any`: NaN counts as true.")(partial(_truth, "any"))
+all_ = offers("all", does="`np.all`: NaN counts as true.")(partial(_truth, "all"))
 
 
 @offers("mean")
@@ -418,22 +367,9 @@ def warn_of_few(x: Tensor, axis: Any, most: Any, text: str) -> None:
         warn_user(text, RuntimeWarning)
 
 
-@offers("var")
-def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
-        where: Any = True, mean: Any = None, correction: Any = np._NoValue) -> Any:  # fmt: skip
-    """`np.var`: divides by n - ddof; moments are combined in float64."""
-    return _moment("var", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
-
-
-@offers("std")
-def std(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
-        where: Any = True, mean: Any = None, correction: Any = np._NoValue) -> Any:  # fmt: skip
-    """`np.std`: the square root of `var`."""
-    return _moment("std", a, axis, dtype, out, ddof, keepdims, where, mean, correction)
-
-
-def _moment(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: float, keepdims: Any, where: Any, mean: Any,
-            correction: Any) -> Any:  # fmt: skip
+def _moment(name: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0,
+            keepdims: Any = False, *, where: Any = True, mean: Any = None, correction: Any = np._NoValue
+            ) -> Any:  # fmt: skip
     x = native(a)
     result = trial(name, x, axis=axis, dtype=dtype, out=out, ddof=ddof, keepdims=keepdims, where=where, mean=mean,
                    correction=correction)  # fmt: skip
@@ -458,24 +394,24 @@ def _moment(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: float, kee
     return reduce(name, x, axis, MomentReducer(precise, ddof, name == "std"), result, keepdims, out)
 
 
-@offers("argmin")
-def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-    """`np.argmin`: position of the first minimum; NaN counts as the minimum."""
-    return _position("argmin", a, axis, out, keepdims)
+var = offers("var", does="`np.var`: divides by n - ddof; moments are combined in float64.")(partial(_moment, "var"))
+std = offers("std", does="`np.std`: the square root of `var`.")(partial(_moment, "std"))
 
 
-@offers("argmax")
-def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-    """`np.argmax`: position of the first maximum; NaN counts as the maximum."""
-    return _position("argmax", a, axis, out, keepdims)
-
-
-def _position(name: str, a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
+def _position(name: str, a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
     x = native(a)
     trial(name, x, axis=axis, out=out, keepdims=keepdims)
     axes = normal_axes(axis, x.ndim)
     alone = axes[0] if axis is not None and axes else None
     return reduce(name, x, axis, PositionReducer(name, x.dtype, alone, x.shape), np.dtype(np.intp), keepdims, out)
+
+
+argmin = offers("argmin", does="`np.argmin`: position of the first minimum; NaN counts as the minimum.")(
+    partial(_position, "argmin")
+)
+argmax = offers("argmax", does="`np.argmax`: position of the first maximum; NaN counts as the maximum.")(
+    partial(_position, "argmax")
+)
 
 
 def is_mask(where: Any) -> bool:
@@ -714,7 +650,8 @@ def _dtype_argument(out: Array) -> np.dtype[Any] | None:
     return None if out.dtype.kind in "mM" else out.dtype
 
 
-def _cumulate(name: str, ufunc_name: str, a: Any, axis: int | None, dtype: Any, out: Any) -> Any:
+def _cumulate(name: str, a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+    ufunc_name = _UFUNCS[name]
     x = native(a)
     crashes = out is not None and not np.ndim(out)  # NumPy, for such an `out`
     trial(name, x, axis=axis, dtype=dtype, out=None if crashes else out)
@@ -734,28 +671,21 @@ def accumulated_along(name: str, ufunc_name: str, x: Tensor, axis: int, loop: np
     return write_out(Tensor(new_data(scanned, x.shape, loop, x.chunks)), name, out)
 
 
-@offers("cumsum")
-def cumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-    """`np.cumsum`: cumulative sums along an axis, or of the flattened array."""
-    return _cumulate("cumsum", "add", a, axis, dtype, out)
+cumsum = offers("cumsum", does="`np.cumsum`: cumulative sums along an axis, or of the flattened array.")(
+    partial(_cumulate, "cumsum")
+)
+cumprod = offers("cumprod", does="`np.cumprod`: cumulative products along an axis, or of the flattened array.")(
+    partial(_cumulate, "cumprod")
+)
 
 
-@offers("cumprod")
-def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-    """`np.cumprod`: cumulative products along an axis, or of the flattened array."""
-    return _cumulate("cumprod", "multiply", a, axis, dtype, out)
+def _cumulate_others(name: str, a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
+    without = {"nancumsum": 0, "nancumprod": 1}[name]
+    return _cumulate(name.removeprefix("nan"), _without_nan(a, without), axis, dtype, out)
 
 
-@offers("nancumsum")
-def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-    """`np.nancumsum`: cumulative sums that treat NaN as 0."""
-    return cumsum(_without_nan(a, 0), axis, dtype, out)
-
-
-@offers("nancumprod")
-def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: Any = None) -> Any:
-    """`np.nancumprod`: cumulative products that treat NaN as 1."""
-    return cumprod(_without_nan(a, 1), axis, dtype, out)
+offers("nancumsum", does="`np.nancumsum`: cumulative sums, NaN as 0.")(partial(_cumulate_others, "nancumsum"))
+offers("nancumprod", does="`np.nancumprod`: cumulative products, NaN as 1.")(partial(_cumulate_others, "nancumprod"))
 
 
 def _without_nan(a: Any, value: int) -> Tensor:
@@ -766,32 +696,7 @@ def _without_nan(a: Any, value: int) -> Tensor:
     return result
 
 
-@offers("diff")
-def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = np._NoValue, append: Any = np._NoValue) -> Any:
-    """`np.diff`: differences of neighbours along an axis, repeated `n` times."""
-    if n < 0:
-        raise ValueError(f"order must be non-negative but got {n!r}")
-    x = as_tensor(a)
-    if n == 0:
-        return x if isinstance(a, np.ndarray) else a  # unchanged, in NumPy too
-    if not x.ndim:
-        raise ValueError("diff requires input that is at least one dimensional")
-    axis = normal_axis(axis, x.ndim)
-    ends = [_end_array(x, value, axis) for value in (prepend, append)]
-    if any(end is not None for end in ends):
-        x = concatenate([part for part in (ends[0], x, ends[1]) if part is not None], axis)
-    for _ in range(n):
-        later, earlier = slice_axis(x, axis, slice(1, None)), slice_axis(x, axis, slice(None, -1))
-        x = ufunc("not_equal" if x.dtype == np.dtype(bool) else "subtract")(later, earlier)
-    return Tensor(x.data)
-
-
-def _end_array(x: Tensor, value: Any, axis: int) -> Tensor | None:
-    """Converts `prepend` or `append` to an array with the axes of `x`; None if there is none."""
-    if value is np._NoValue:
-        return None
-    end = as_tensor(value)
-    return end if end.ndim else broadcast_to(end, tuple(1 if i == axis else n for i, n in enumerate(x.shape)))
+diff = offer_numpys("diff")
 
 
 @offers("ediff1d")
@@ -807,21 +712,10 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Tensor:
     return concatenate(parts, dtype=x.dtype) if len(parts) > 1 else parts[0]
 
 
-@offers("cumulative_sum")
-def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None,
-                   include_initial: bool = False) -> Any:  # fmt: skip
-    """`np.cumulative_sum`: cumulative sums, beginning with 0 if `include_initial` is true."""
-    return _with_initial("cumulative_sum", cumsum, 0, x, axis, dtype, out, include_initial)
-
-
-@offers("cumulative_prod")
-def cumulative_prod(x: Any, /, *, axis: int | None = None, dtype: Any = None, out: Any = None,
-                    include_initial: bool = False) -> Any:  # fmt: skip
-    """`np.cumulative_prod`: cumulative products, beginning with 1 if `include_initial` is true."""
-    return _with_initial("cumulative_prod", cumprod, 1, x, axis, dtype, out, include_initial)
-
-
-def _with_initial(name: str, function: Any, first: int, a: Any, axis: Any, dtype: Any, out: Any, initial: bool) -> Any:
+def _with_initial(name: str, x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None,
+                  include_initial: bool = False) -> Any:  # fmt: skip
+    a, initial = x, include_initial
+    function, first = {"cumulative_sum": (cumsum, 0), "cumulative_prod": (cumprod, 1)}[name]
     x = as_tensor(a)
     x = x.reshape(1) if not x.ndim else x
     trial(name, x, axis=axis, dtype=dtype, out=out, include_initial=initial)
@@ -833,3 +727,11 @@ def _with_initial(name: str, function: Any, first: int, a: Any, axis: Any, dtype
     head = full(tuple(1 if i == axis else n for i, n in enumerate(x.shape)), first, value.dtype)
     value = Tensor(concatenate([head, value], axis).data)
     return assign_out(value, out, name)
+
+
+offers("cumulative_sum", does="`np.cumulative_sum`: cumulative sums, beginning with 0 if `include_initial` is true.")(
+    partial(_with_initial, "cumulative_sum")
+)
+offers(
+    "cumulative_prod", does="`np.cumulative_prod`: cumulative products, beginning with 1 if `include_initial` is true."
+)(partial(_with_initial, "cumulative_prod"))

@@ -28,6 +28,7 @@ from jmars.tensor.ops.create import arange
 from jmars.tensor.ops.getitem import is_many
 from jmars.tensor.ops.indexing import as_positions, take_positions
 from jmars.tensor.ops.map_blocks import map_blocks
+from jmars.tensor.ops.numpy_code import offer_numpys
 from jmars.tensor.ops.reduction import any_, argmax
 from jmars.tensor.ops.setitem import match_ndim
 from jmars.tensor.ops.shape import (
@@ -48,35 +49,10 @@ from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import chunk_bytes, decide_splits, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = [
-    "Insert",
-    "Repeat",
-    "insert",
-    "packbits",
-    "pad",
-    "repeat",
-    "resize",
-    "resized",
-    "tile",
-    "trim_zeros",
-    "unpackbits",
-]
-
 Array = np.ndarray[Any, Any]
 
 
-@offers("resize")
-def resize(a: Any, new_shape: Any) -> Tensor:
-    """`np.resize`: fills a new shape with the elements in C order, repeated as needed."""
-    x = ravel(a)
-    shape = (int(new_shape),) if isinstance(new_shape, int | np.integer) else tuple(int(n) for n in new_shape)
-    if min(shape, default=0) < 0:
-        raise ValueError("all elements of `new_shape` must be non-negative")
-    size = math.prod(shape)
-    if not x.size:
-        return zeros(shape, x.dtype)
-    line = concatenate([x] * -(-size // x.size))[:size] if size else x[:0]
-    return line.reshape(shape, copy=True)  # type: ignore[no-any-return]
+resize = offer_numpys("resize")
 
 
 @offers("method.resized")

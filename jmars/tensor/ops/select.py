@@ -38,25 +38,6 @@ from jmars.tensor.ops.ufuncs import as_bool, astype, ufunc, where
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = [
-    "argwhere",
-    "choose",
-    "delete",
-    "fill_diagonal",
-    "flatnonzero",
-    "ix_",
-    "nonzero",
-    "piecewise",
-    "place",
-    "put",
-    "put_along_axis",
-    "putmask",
-    "ravel_multi_index",
-    "select",
-    "take_along_axis",
-    "unravel_index",
-]
-
 Array = np.ndarray[Any, Any]
 
 
@@ -523,12 +504,6 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
 def _ravel_multi_index(*more: Any) -> Array:
     *at, dims, mode, order = more
     return np.asarray(np.ravel_multi_index(tuple(at), dims, mode, order))
-
-
-@offers("flatnonzero")
-def flatnonzero(a: Any) -> Tensor:
-    """`np.flatnonzero`: positions of nonzero elements in the flattened array."""
-    return nonzero(ravel(as_tensor(a)))[0]
 
 
 @offers("nonzero")

@@ -53,15 +53,6 @@ from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import chunk_bytes
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = [
-    "SetPositions",
-    "apply_at",
-    "copyto",
-    "match_ndim",
-    "set_by_arrays",
-    "setitem",
-]
-
 Array = np.ndarray[Any, Any]
 FEW_SHARE = 64  # a slice of an array with at most one of so many elements has few
 MAX_SKIPPED_WRITES = 64  # writes beside a slice that the slice skips, to read the array before them

@@ -39,6 +39,7 @@ from jmars.tensor.operand import (
 from jmars.tensor.ops.arguments import share, step, view, write_out
 from jmars.tensor.ops.chunks import add_by_class, assemble_with_slivers, chunk_classes, overlaps, rechunk, rechunked
 from jmars.tensor.ops.indexing import Slice, slice_tensor
+from jmars.tensor.ops.numpy_code import offer_numpys
 from jmars.tensor.ops.ufuncs import astype, cast_and_broadcast
 from jmars.tensor.parts import Axis, Part, PartOf, positions, reshaped, size, splits_of, tidy, within
 from jmars.tensor.protocols import offers
@@ -52,25 +53,6 @@ from jmars.tensor.splits import (
     without_slivers,
 )
 from jmars.tensor.tensor import Tensor, as_tensor, index_step
-
-__all__ = [
-    "array_split",
-    "broadcast_to",
-    "concatenate",
-    "expand_dims",
-    "join",
-    "merge_axes",
-    "moveaxis",
-    "ravel",
-    "reshape",
-    "reshape_chunks",
-    "roll",
-    "slice_axis",
-    "squeeze",
-    "stack",
-    "swapaxes",
-    "transpose",
-]
 
 Array = np.ndarray[Any, Any]
 TILE = 256  # elements on a side of the squares in which a matrix is transposed
@@ -208,12 +190,7 @@ def transpose(a: Any, axes: Any = None) -> Tensor:
     return share(Tensor(data), a, transposing)
 
 
-@offers("matrix_transpose", "linalg.matrix_transpose")
-def matrix_transpose(x: Any) -> Tensor:
-    """`np.matrix_transpose`: swaps the last two axes."""
-    if (ndim := as_tensor(x).ndim) < 2:
-        raise ValueError(f"Input array must be at least 2-dimensional, but it is {ndim}")  # NumPy's words
-    return swapaxes(x, -1, -2)
+moveaxis = offer_numpys("moveaxis")
 
 
 @offers("swapaxes")
@@ -224,32 +201,6 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Tensor:
     first, second = normal_axis(axis1, ndim), normal_axis(axis2, ndim)
     order[first], order[second] = second, first
     return transpose(a, order)
-
-
-@offers("moveaxis")
-def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
-    """`np.moveaxis`."""
-    ndim = as_tensor(a).ndim
-    here = np.lib.array_utils.normalize_axis_tuple(source, ndim, "source")
-    there = np.lib.array_utils.normalize_axis_tuple(destination, ndim, "destination")
-    if len(there) != len(here):
-        raise ValueError("`source` and `destination` arguments must have the same number of elements")
-    order = [i for i in range(ndim) if i not in here]
-    for to, axis in sorted(zip(there, here)):
-        order.insert(to, axis)
-    return transpose(a, order)
-
-
-@offers("rollaxis")
-def rollaxis(a: Any, axis: int, start: int = 0) -> Tensor:
-    """`np.rollaxis`."""
-    ndim = a.ndim
-    axis, start = normal_axis(axis, ndim), start + ndim if start < 0 else start
-    start = axis if start == axis else operator.index(start)
-    if not 0 <= start <= ndim:
-        words = "'%s' arg requires %d <= %s < %d, but %d was passed in"  # NumPy's
-        raise np.exceptions.AxisError(words % ("start", -ndim, "start", ndim + 1, start))
-    return moveaxis(a, axis, start - 1 if axis < start else start)
 
 
 @offers("expand_dims")
@@ -285,36 +236,6 @@ def squeeze(a: Any, axis: Any = None) -> Tensor:
         lambda array: np.squeeze(array, tuple(gone)),
     )
     return share(result, a, squeezing)
-
-
-def _at_least(ndim: int, arrays: tuple[Any, ...]) -> Any:
-    results = []
-    for a in arrays:
-        x = as_tensor(a)
-        missing = ndim - x.ndim
-        if missing > 0:
-            new = {(1, 0): (0,), (2, 0): (0, 1), (2, 1): (0,), (3, 0): (0, 1, 2), (3, 1): (0, 2), (3, 2): (2,)}
-            x = expand_dims(a, new[ndim, x.ndim])
-        results.append(x)
-    return results[0] if len(results) == 1 else tuple(results)
-
-
-@offers("atleast_1d")
-def atleast_1d(*arys: Any) -> Any:
-    """`np.atleast_1d`."""
-    return _at_least(1, arys)
-
-
-@offers("atleast_2d")
-def atleast_2d(*arys: Any) -> Any:
-    """`np.atleast_2d`."""
-    return _at_least(2, arys)
-
-
-@offers("atleast_3d")
-def atleast_3d(*arys: Any) -> Any:
-    """`np.atleast_3d`."""
-    return _at_least(3, arys)
 
 
 @offers("broadcast_to")
@@ -717,38 +638,11 @@ def _sequence(arrays: Any) -> Any:
     return arrays
 
 
-@offers("hstack")
-def hstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Tensor:
-    """`np.hstack`."""
-    parts = [atleast_1d(a) for a in _sequence(tup)]
-    return concatenate(parts, 0 if parts and parts[0].ndim == 1 else 1, dtype=dtype, casting=casting)
-
-
-@offers("vstack")
-def vstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Tensor:
-    """`np.vstack`."""
-    return concatenate([atleast_2d(a) for a in _sequence(tup)], 0, dtype=dtype, casting=casting)
-
-
-@offers("dstack")
-def dstack(tup: Any) -> Tensor:
-    """`np.dstack`."""
-    return concatenate([atleast_3d(a) for a in _sequence(tup)], 2)
-
-
 @offers("column_stack")
 def column_stack(tup: Any) -> Tensor:
     """`np.column_stack`."""
     parts = [as_tensor(a) for a in _sequence(tup)]
-    return concatenate([x if x.ndim > 1 else expand_dims(atleast_1d(x), 1) for x in parts], 1)
-
-
-@offers("append")
-def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
-    """`np.append`."""
-    if axis is None:  # NumPy's ravel: a number has a dtype of its own
-        return concatenate([ravel(as_tensor(arr)), ravel(as_tensor(values))], 0)
-    return concatenate([arr, values], axis)
+    return concatenate([x if x.ndim > 1 else expand_dims(ravel(x), 1) for x in parts], 1)
 
 
 @offers("block")
@@ -825,38 +719,6 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tenso
     axis = normal_axis(axis, x.ndim)
     cuts = [(*(slice(None),) * axis, slice(low, high)) for low, high in zip(ends, ends[1:])]
     return [share(slice_axis(x, axis, cut[-1]), ary, index_step(cut)) for cut in cuts]
-
-
-@offers("split")
-def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
-    """`np.split`: divides an array into parts of equal length, or at given indices."""
-    if not np.iterable(indices_or_sections) and ary.shape[normal_axis(axis, ary.ndim)] % indices_or_sections:
-        raise ValueError("array split does not result in an equal division")
-    return array_split(ary, indices_or_sections, axis)
-
-
-@offers("hsplit")
-def hsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
-    """`np.hsplit`."""
-    if np.ndim(ary) == 0:
-        raise ValueError("hsplit only works on arrays of 1 or more dimensions")
-    return split(ary, indices_or_sections, 1 if ary.ndim > 1 else 0)
-
-
-@offers("vsplit")
-def vsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
-    """`np.vsplit`."""
-    if np.ndim(ary) < 2:
-        raise ValueError("vsplit only works on arrays of 2 or more dimensions")
-    return split(ary, indices_or_sections, 0)
-
-
-@offers("dsplit")
-def dsplit(ary: Any, indices_or_sections: Any) -> list[Tensor]:
-    """`np.dsplit`."""
-    if np.ndim(ary) < 3:
-        raise ValueError("dsplit only works on arrays of 3 or more dimensions")
-    return split(ary, indices_or_sections, 2)
 
 
 @offers("roll")

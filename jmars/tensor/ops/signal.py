@@ -1,10 +1,11 @@
-"""Signals: interpolation, derivatives and integrals, convolution, windows, `sinc`, polynomials."""
+"""Signals: interpolation, convolution, windows, Bessel functions, polynomials."""
 
 from __future__ import annotations
 
 import math
 import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,39 +15,13 @@ from jmars.kernels.program import ChunkType
 from jmars.tensor.ops.arguments import trial
 from jmars.tensor.ops.blockwise import blockwise
 from jmars.tensor.ops.chunks import rechunked
-from jmars.tensor.ops.constants import zeros
 from jmars.tensor.ops.create import arange
-from jmars.tensor.ops.decompositions import inv, lstsq
-from jmars.tensor.ops.indexing import MANY
 from jmars.tensor.ops.map_blocks import map_blocks
-from jmars.tensor.ops.matrix_products import matmul
-from jmars.tensor.ops.reduction import cumsum, diff, sum_
-from jmars.tensor.ops.shape import concatenate, normal_axis, ravel, slice_axis
-from jmars.tensor.ops.ufuncs import astype, ufunc, where
+from jmars.tensor.ops.shape import concatenate, ravel, slice_axis
+from jmars.tensor.ops.ufuncs import astype
 from jmars.tensor.protocols import FUNCTIONS, offers
 from jmars.tensor.splits import fitted_splits
 from jmars.tensor.tensor import StandIn, Tensor, as_tensor
-
-__all__ = [
-    "bartlett",
-    "blackman",
-    "convolve",
-    "correlate",
-    "gradient",
-    "hamming",
-    "hanning",
-    "i0",
-    "interp",
-    "kaiser",
-    "numpys_value",
-    "poly1d",
-    "polyfit",
-    "polyval",
-    "sinc",
-    "trapezoid",
-    "unwrap",
-    "vander",
-]
 
 Array = np.ndarray[Any, Any]
 
@@ -82,132 +57,6 @@ def _interp_scratch(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
 
 def _interp(block: Array, xp: Array, fp: Array, left: Any, right: Any, period: Any) -> Array:
     return np.asarray(np.interp(block, xp, fp, left, right, period))
-
-
-@offers("gradient")
-def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
-    """`np.gradient`: central differences inside, one-sided differences at the ends, for numbers or coordinates."""
-    x = as_tensor(f)
-    axes = range(x.ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
-    steps: list[Any] = list(varargs) or [1.0]
-    if len(steps) == 1 and not np.ndim(steps[0]):
-        steps *= len(axes)
-    if len(steps) != len(axes):
-        raise TypeError("invalid number of arguments")
-    steps = [_spacing(step, x.shape[i]) for i, step in zip(axes, steps)]
-    if edge_order not in (1, 2):
-        raise ValueError("'edge_order' greater than 2 not supported")
-    kind = x.dtype
-    if kind.kind == "M":
-        kind = np.dtype(kind.str.replace("M8", "m8"))
-        x = x.view(kind)
-    elif kind.kind in "iu":
-        x = astype(x, np.float64)
-    kind = kind if kind.kind in "mfc" else np.dtype(np.float64)
-    found = [_gradient_along(x, i, step, edge_order, kind) for i, step in zip(axes, steps)]
-    return found[0] if len(found) == 1 else tuple(found)
-
-
-def _spacing(distances: Any, length: int) -> Any:
-    """A number, or the differences of coordinates, in the dtype of the coordinates.
-
-    Computes few coordinates at once, and of many whether the differences are equal.
-    """
-    if not np.ndim(distances):
-        return distances
-    is_long = isinstance(distances, Tensor) and distances.size > MANY
-    coordinates: Any = distances if is_long else np.asarray(as_tensor(distances).fetch())
-    if coordinates.ndim != 1:
-        raise ValueError("distances must be either scalars or 1d")
-    if len(coordinates) != length:
-        raise ValueError("when 1d, distances must match the length of the corresponding dimension")
-    if coordinates.dtype.kind in "ium":
-        coordinates = coordinates.astype(np.float64)  # as NumPy: differences of integers may wrap
-    d: Any = np.diff(coordinates)
-    if is_long:
-        return d[0].fetch() if (d == d[0]).all().fetch() else d
-    return d[0] if (d == d[0]).all() else d
-
-
-def _gradient_along(f: Tensor, axis: int, step: Any, edge_order: int, kind: np.dtype[Any]) -> Tensor:
-    """Computes NumPy's formulas along an axis; casts the parts to `kind`, as NumPy writes them into the result."""
-    n = f.shape[axis]
-    if n < edge_order + 1:
-        raise ValueError(
-            "Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) elements are "
-            f"required and axis {axis} has {n}"
-        )
-
-    def at(start: int | None, stop: int | None) -> Tensor:
-        return slice_axis(f, axis, slice(start, stop))
-
-    if not np.ndim(step):
-        inner = (at(2, None) - at(None, -2)) / (2.0 * step)
-    else:
-        shape = [-1 if i == axis else 1 for i in range(f.ndim)]
-        d1, d2 = step[:-1], step[1:]
-        a, b, c = -d2 / (d1 * (d1 + d2)), (d2 - d1) / (d1 * d2), d1 / (d2 * (d1 + d2))
-        inner = a.reshape(shape) * at(None, -2) + b.reshape(shape) * at(1, -1) + c.reshape(shape) * at(2, None)
-    if edge_order == 1:
-        before, after = (step[0], step[-1]) if np.ndim(step) else (step, step)
-        first, last = (at(1, 2) - at(0, 1)) / before, (at(-1, None) - at(-2, -1)) / after
-    else:
-        (a, b, c), (d, e, g) = _edge_factors(step)
-        first = a * at(0, 1) + b * at(1, 2) + c * at(2, 3)
-        last = d * at(-3, -2) + e * at(-2, -1) + g * at(-1, None)
-    parts = [astype(part, kind) for part in ([first, inner, last] if n > 2 else [first, last])]
-    return Tensor(concatenate(parts, axis, dtype=kind).rechunk(f.chunks).data)
-
-
-def _edge_factors(step: Any) -> tuple[tuple[Any, Any, Any], tuple[Any, Any, Any]]:
-    """Factors of the first three and of the last three elements in derivatives of second order at the ends."""
-    if not np.ndim(step):
-        return (-1.5 / step, 2.0 / step, -0.5 / step), (0.5 / step, -2.0 / step, 1.5 / step)
-    d, e = step[0], step[1]
-    first = (-(2.0 * d + e) / (d * (d + e)), (d + e) / (d * e), -d / (e * (d + e)))
-    d, e = step[-2], step[-1]
-    return first, (e / (d * (d + e)), -(e + d) / (d * e), (2.0 * e + d) / (e * (d + e)))
-
-
-@offers("trapezoid")
-def trapezoid(y: Any, x: Any = None, dx: float = 1.0, axis: int = -1) -> Tensor:
-    """`np.trapezoid`: integral along an axis by the trapezoidal rule."""
-    data, given = as_tensor(y), axis
-    axis = normal_axis(axis, data.ndim)
-    d: Any = dx
-    if x is not None:
-        points = as_tensor(x)
-        d = diff(points, axis=-1 if points.ndim == 1 else given)
-        if points.ndim == 1:
-            d = d.reshape([-1 if i == axis else 1 for i in range(data.ndim)])
-    both = slice_axis(data, axis, slice(1, None)) + slice_axis(data, axis, slice(None, -1))
-    return sum_(d * both / 2.0, given)  # type: ignore[no-any-return]
-
-
-@offers("unwrap")
-def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 6.283185307179586) -> Tensor:
-    """`np.unwrap`: removes jumps by multiples of the period."""
-    x = as_tensor(p)
-    axis = normal_axis(axis, x.ndim)
-    dd = diff(x, axis=axis)
-    discont = period / 2 if discont is None else discont
-    kind = (
-        np.result_type(dd.dtype, type(period)(0))
-        if isinstance(period, np.generic)
-        else np.result_type(dd.dtype, period)
-    )
-    if np.issubdtype(kind, np.integer):
-        high, rest = divmod(period, 2)
-        ambiguous = rest == 0
-    else:
-        ambiguous, high = True, period / 2
-    low = -high
-    ddmod = ufunc("mod")(dd - low, period) + low
-    if ambiguous:
-        ddmod = where((ddmod == low) & (dd > 0), high, ddmod)
-    correction = where(abs(dd) < discont, 0, ddmod - dd)
-    rest_ = slice_axis(x, axis, slice(1, None)) + cumsum(correction, axis)
-    return Tensor(astype(concatenate([astype(slice_axis(x, axis, slice(0, 1)), kind), rest_], axis), kind).data)
 
 
 @offers("convolve")
@@ -305,15 +154,6 @@ def correlate(a: Any, v: Any, mode: str = "valid") -> Tensor:
 BLOCK = 2**16  # elements that are computed at once
 
 
-@offers("sinc")
-def sinc(x: Any) -> Tensor:
-    """`np.sinc`: sin(πx) / (πx)."""
-    y = ufunc("multiply")(np.pi, as_tensor(x))
-    tiny = np.finfo(y.dtype).eps if y.dtype.kind == "f" else 1e-20
-    y = where(y != 0, y, tiny)
-    return ufunc("sin")(y) / y  # type: ignore[no-any-return]
-
-
 @offers("i0")
 def i0(x: Any) -> Tensor:
     """`np.i0`: modified Bessel function of the first kind, order 0."""
@@ -374,28 +214,17 @@ def _window_part(at: Array, name: str, n: float, *more: Any) -> Array:
     return np.i0(beta * np.sqrt(1 - ((at - alpha) / alpha) ** 2.0)) / np.i0(beta)
 
 
-@offers("hanning")
-def hanning(M: Any) -> Tensor:
-    """`np.hanning`: raised cosine window."""
-    return _window("hanning", M)
+def _cosine_window(name: str, M: Any) -> Tensor:
+    return _window(name, M)
 
 
-@offers("hamming")
-def hamming(M: Any) -> Tensor:
-    """`np.hamming`: raised cosine window that does not reach 0."""
-    return _window("hamming", M)
-
-
-@offers("blackman")
-def blackman(M: Any) -> Tensor:
-    """`np.blackman`: sum of three cosine terms."""
-    return _window("blackman", M)
-
-
-@offers("bartlett")
-def bartlett(M: Any) -> Tensor:
-    """`np.bartlett`: triangular window."""
-    return _window("bartlett", M)
+for _name, _does in {
+    "hanning": "raised cosine window",
+    "hamming": "raised cosine window that does not reach 0",
+    "blackman": "sum of three cosine terms",
+    "bartlett": "triangular window",
+}.items():
+    offers(_name, does=f"`np.{_name}`: {_does}.")(partial(_cosine_window, _name))
 
 
 @offers("kaiser")
@@ -420,66 +249,6 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:
 
 def _vander(block: Array, n: int, increasing: bool) -> Array:
     return np.vander(block[:, 0], n, increasing)
-
-
-@offers("polyval")
-def polyval(p: Any, x: Any) -> Tensor:
-    """`np.polyval`: evaluates a polynomial, highest power first, at all elements of `x`."""
-    data = as_tensor(x)
-    factors = list(p) if isinstance(p, Tensor) else list(np.asarray(p))
-    y: Any = zeros(data.shape, data.dtype, chunks=data.chunks)
-    for factor in factors:
-        y = y * data + factor
-    return Tensor(y.data)
-
-
-@offers("polyfit")
-def polyfit(x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None,
-            cov: Any = False) -> Any:  # fmt: skip
-    """`np.polyfit`: least squares fit of a polynomial of degree `deg`; computes at once.
-
-    With `full`, also residuals, rank, singular values and `rcond`; with `cov`, also the lazy covariance of the
-    coefficients.
-    """
-    xs, ys, deg = as_tensor(x) + 0.0, as_tensor(y) + 0.0, int(deg)
-    if deg < 0:
-        raise ValueError("expected deg >= 0")
-    if xs.ndim != 1 or not xs.size:
-        raise TypeError("expected 1D vector for x" if xs.ndim != 1 else "expected non-empty vector for x")
-    if ys.ndim not in (1, 2) or xs.shape[0] != ys.shape[0]:
-        raise TypeError("expected x and y to have same length")
-    left = vander(xs, deg + 1)
-    if w is not None:
-        weights = as_tensor(w) + 0.0
-        if weights.ndim != 1 or weights.shape[0] != ys.shape[0]:
-            raise TypeError(
-                "expected a 1-d array for weights" if weights.ndim != 1 else "expected w and y to have the same length"
-            )
-        left = astype(left * weights[:, None], left.dtype, casting="same_kind")  # NumPy multiplies in place
-        ys = astype(ys * (weights[:, None] if ys.ndim == 2 else weights), ys.dtype, casting="same_kind")
-    scale = ufunc("sqrt")(sum_(left * left, 0))
-    rcond = xs.size * np.finfo(xs.dtype).eps if rcond is None else rcond
-    scaled = left / scale
-    solution, residues, rank, singular = lstsq(scaled, ys, rcond)
-    fit = Tensor((solution.T / scale).T.data)
-    if full:
-        return fit, residues, rank, singular, rcond
-    return (fit, _covariance(scaled, scale, ys, residues, cov)) if cov else fit
-
-
-def _covariance(scaled: Tensor, scale: Tensor, ys: Tensor, residues: Tensor, cov: Any) -> Tensor:
-    """Covariance of the coefficients, scaled as by NumPy: by the residuals, unless `cov` is "unscaled".
-
-    `scaled` has shape (number of points, number of coefficients); the columns times `scale` are the powers.
-    """
-    n, order = scaled.shape
-    base = inv(matmul(scaled.T, scaled)) / (scale[:, None] * scale)
-    factor: Any = 1
-    if cov != "unscaled":
-        if n <= order:
-            raise ValueError("the number of data points must exceed order to scale the covariance matrix")
-        factor = residues / (n - order)
-    return Tensor((base * factor if ys.ndim == 1 else base[:, :, None] * factor).data)
 
 
 class poly1d(np.poly1d, metaclass=StandIn):  # NumPy's spelling

@@ -38,20 +38,6 @@ from jmars.tensor.splits import chunk_bytes
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_graph import Dynamic, TensorGraph, fragment, new_group, placeholders
 
-__all__ = [
-    "argsort",
-    "argsort_long_axis",
-    "check_options",
-    "exceeds_chunk",
-    "lexsort",
-    "map_lines",
-    "put_back",
-    "sort",
-    "sort_long_axis",
-    "sorted_records",
-    "topk",
-]
-
 Array = np.ndarray[Any, Any]
 LONG = 2**24  # least bytes of an array that is sorted chunk by chunk by all workers
 

@@ -11,22 +11,20 @@ from __future__ import annotations
 
 import math
 import operator
-import warnings
-from collections.abc import Callable, Sequence
-from functools import cache
+from collections.abc import Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from jmars.tensor.engine import get_engine
-from jmars.tensor.operand import check_dtype, is_known, warn_user
+from jmars.tensor.operand import is_known, warn_user
 from jmars.tensor.ops.arguments import is_given, loop_dtype, trial, write_out
 from jmars.tensor.ops.blockwise import blockwise
 from jmars.tensor.ops.chunks import rechunked
 from jmars.tensor.ops.constants import full, zeros
 from jmars.tensor.ops.formula import Formula
 from jmars.tensor.ops.indexing import HELD, scatter_by_tensor
-from jmars.tensor.ops.matrix_products import matmul
 from jmars.tensor.ops.reduction import (
     accumulated,
     all_,
@@ -56,32 +54,6 @@ from jmars.tensor.small_parts import truth
 from jmars.tensor.splits import chunk_bytes
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = [
-    "allclose",
-    "array_equal",
-    "array_equiv",
-    "average",
-    "bincount",
-    "broadcast_weights",
-    "corrcoef",
-    "count_nonzero",
-    "cov",
-    "digitize",
-    "histogram",
-    "histogram2d",
-    "histogram_bin_edges",
-    "histogramdd",
-    "nanargmax",
-    "nanargmin",
-    "nanmean",
-    "nanstd",
-    "nanvar",
-    "number_of_bins",
-    "ptp",
-    "real_if_close",
-    "searchsorted",
-]
-
 Array = np.ndarray[Any, Any]
 COUNTED_AT_ONCE = 2**17  # elements, in the cache as positions
 
@@ -95,16 +67,14 @@ def _without_nan(name: str, x: Tensor, put: float) -> Tensor:
     return formula.tensor(formula.where(formula.apply("isnan", value), formula.read(x.dtype.type(put)), value))
 
 
-@offers("nansum")
-def nansum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **kwargs: Any) -> Any:
-    """`np.nansum`: treats NaN as 0."""
-    return sum_(_without_nan("nansum", native(a), 0), axis, dtype, out, keepdims, **kwargs)
+def _nan_total(name: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+               **kwargs: Any) -> Any:  # fmt: skip
+    function, put = {"nansum": (sum_, 0), "nanprod": (prod, 1)}[name]
+    return function(_without_nan(name, native(a), put), axis, dtype, out, keepdims, **kwargs)
 
 
-@offers("nanprod")
-def nanprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **kwargs: Any) -> Any:
-    """`np.nanprod`: treats NaN as 1."""
-    return prod(_without_nan("nanprod", native(a), 1), axis, dtype, out, keepdims, **kwargs)
+offers("nansum", does="`np.nansum`: treats NaN as 0.")(partial(_nan_total, "nansum"))
+offers("nanprod", does="`np.nanprod`: treats NaN as 1.")(partial(_nan_total, "nanprod"))
 
 
 @offers("nanmean")
@@ -122,22 +92,10 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdi
     return write_out(warn_where(count == 0, divide_by_count(total, count), "Mean of empty slice"), "nanmean", out)
 
 
-@offers("nanvar")
-def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
-           where: Any = True, mean: Any = None, correction: Any = np._NoValue) -> Any:  # fmt: skip
-    """`np.nanvar`: variance without NaN; NaN where at most `ddof` elements remain."""
-    return _nan_moment("nanvar", var, a, axis, dtype, out, ddof, keepdims, where, mean, correction)
-
-
-@offers("nanstd")
-def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0, keepdims: Any = False, *,
-           where: Any = True, mean: Any = None, correction: Any = np._NoValue) -> Any:  # fmt: skip
-    """`np.nanstd`: the square root of `nanvar`."""
-    return _nan_moment("nanstd", std, a, axis, dtype, out, ddof, keepdims, where, mean, correction)
-
-
-def _nan_moment(name: str, plain: Callable[..., Any], a: Any, axis: Any, dtype: Any, out: Any, ddof: Any, keepdims: Any,
-                where: Any, mean: Any, correction: Any) -> Any:  # fmt: skip
+def _nan_moment(name: str, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: float = 0,
+                keepdims: Any = False, *, where: Any = True, mean: Any = None, correction: Any = np._NoValue
+                ) -> Any:  # fmt: skip
+    plain = var if name == "nanvar" else std
     x = native(a)
     if x.dtype.kind not in "fc":
         return plain(x, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
@@ -149,6 +107,12 @@ def _nan_moment(name: str, plain: Callable[..., Any], a: Any, axis: Any, dtype: 
     return write_out(value, name, out)
 
 
+offers("nanvar", does="`np.nanvar`: variance without NaN; NaN where at most `ddof` elements remain.")(
+    partial(_nan_moment, "nanvar")
+)
+offers("nanstd", does="`np.nanstd`: the square root of `nanvar`.")(partial(_nan_moment, "nanstd"))
+
+
 def _not_nan(x: Tensor, where: Any) -> Any:
     """Mask of the elements that are not NaN and selected by `where`; `where` itself for dtypes without NaN."""
     if x.dtype.kind not in "fc":
@@ -158,16 +122,6 @@ def _not_nan(x: Tensor, where: Any) -> Any:
     if is_mask(where):
         there = formula.apply("logical_and", there, formula.cast(formula.read(False if where is None else where), bool))
     return formula.tensor(there, x.shape, x.chunks)
-
-
-@offers("ptp")
-def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-    """`np.ptp`: maximum minus minimum."""
-    x = native(a)
-    trial("ptp", x, axis=axis, out=out, keepdims=keepdims)
-    most, least = max_(x, axis, keepdims=keepdims), min_(x, axis, keepdims=keepdims)
-    most = astype_unsafe(most, out.dtype) if is_given(out) else most
-    return write_out(ufunc("subtract")(most, least), "ptp", out)
 
 
 @offers("count_nonzero")
@@ -249,31 +203,8 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     return truth(all_(formula.tensor(same)))
 
 
-@offers("real_if_close")
-def real_if_close(a: Any, tol: float = 100) -> Tensor:
-    """`np.real_if_close`; the values decide the dtype, so they are computed at once."""
-    x = as_tensor(a)
-    if x.dtype.kind != "c":
-        return x
-    limit = tol * np.finfo(x.dtype).eps if tol > 1 else tol
-    return x.real if bool(all_(ufunc("absolute")(x.imag) < limit)) else x
-
-
-@offers("nanargmin")
-def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-    """`np.nanargmin`: `argmin` without NaN; computes at once to raise ValueError for all-NaN slices."""
-    return _arg_without_nan("nanargmin", argmin, np.inf, a, axis, out, keepdims)
-
-
-@offers("nanargmax")
-def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-    """`np.nanargmax`: `argmax` without NaN; computes at once to raise ValueError for all-NaN slices."""
-    return _arg_without_nan("nanargmax", argmax, -np.inf, a, axis, out, keepdims)
-
-
-def _arg_without_nan(
-    name: str, function: Callable[..., Any], put: float, a: Any, axis: Any, out: Any, keepdims: Any
-) -> Any:
+def _arg_without_nan(name: str, a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    function, put = {"nanargmin": (argmin, np.inf), "nanargmax": (argmax, -np.inf)}[name]
     x = native(a)
     trial(name, x, axis=axis, out=out, keepdims=keepdims)
     if x.dtype.kind not in "fc":
@@ -284,6 +215,14 @@ def _arg_without_nan(
     return function(where(is_nan, x.dtype.type(put), x), axis, out, keepdims=keepdims)
 
 
+offers(
+    "nanargmin", does="`np.nanargmin`: `argmin` without NaN; computes at once to raise ValueError for all-NaN slices."
+)(partial(_arg_without_nan, "nanargmin"))
+offers(
+    "nanargmax", does="`np.nanargmax`: `argmax` without NaN; computes at once to raise ValueError for all-NaN slices."
+)(partial(_arg_without_nan, "nanargmax"))
+
+
 @offers("array_equiv")
 def array_equiv(a1: Any, a2: Any) -> Any:
     """`np.array_equiv`: whether two arrays are equal after broadcasting: a bool or lazy boolean."""
@@ -292,88 +231,6 @@ def array_equiv(a1: Any, a2: Any) -> Any:
     except ValueError:
         return False
     return truth(all_(x == y))
-
-
-@offers("cov")
-def cov(m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None, fweights: Any = None,
-        aweights: Any = None, *, dtype: Any = None) -> Tensor:  # fmt: skip
-    """`np.cov`: covariance matrix of variables, a row each; weights given as tensors are computed at once."""
-    if ddof is not None and ddof != int(ddof):
-        raise ValueError("ddof must be integer")
-    rows = [_as_rows(m, rowvar, first=True), *([] if y is None else [_as_rows(y, rowvar, first=False)])]
-    kind = np.result_type(*(x.dtype for x in rows), np.float64) if dtype is None else np.dtype(dtype)
-    check_dtype(kind)
-    trial("cov", rows[0], dtype=dtype)  # raises for dtypes that hold no means
-    if not rows[0].shape[0]:
-        return as_tensor(np.empty((0, 0)))
-    x = astype(rows[0] if len(rows) == 1 else concatenate(rows), kind)
-    ddof = (0 if bias else 1) if ddof is None else int(ddof)
-    weights, count = _weights(fweights, aweights, x.shape[1], ddof)
-    weighed = x if weights is None else x * weights
-    total = x.shape[1] if weights is None else weights.sum()
-    if count <= 0:
-        warn_user("Degrees of freedom <= 0 for slice", RuntimeWarning)
-    distance = astype_unsafe(x - sum_(weighed, 1, keepdims=True) / total, kind)
-    other = distance if weights is None else distance * weights
-    other = other.conj().T if kind.kind == "c" else other.T
-    value = astype_unsafe(
-        matmul(distance, other) * ufunc("true_divide")(1, np.float64(max(count, 0))), np.result_type(kind, other.dtype)
-    )
-    return Tensor(value.reshape(()).data) if value.shape == (1, 1) else value
-
-
-def _weights(frequencies: Any, importance: Any, n: int, ddof: int) -> tuple[Array | None, float]:
-    """Weights of the observations, and the divisor of the sums of squares."""
-    if frequencies is None and importance is None:
-        return None, n - ddof
-    given = []
-    for name, one in (("fweights", frequencies), ("aweights", importance)):
-        if one is None:
-            continue
-        values = np.asarray(one, float)
-        if name == "fweights" and (values != np.around(values)).any():
-            raise TypeError("fweights must be integer")
-        if values.ndim > 1 or values.shape[0] != n:
-            raise RuntimeError(f"incompatible numbers of samples and {name}")
-        if (values < 0).any():
-            raise ValueError(f"{name} cannot be negative")
-        given.append(values)
-    weights = np.prod(given, axis=0)
-    total = float(weights.sum())
-    lost = ddof if importance is None else ddof * float((weights * np.asarray(importance)).sum()) / total
-    return weights, total - lost
-
-
-@cache
-def _transposes_single_row() -> bool:
-    """Whether this NumPy version transposes a single row for `rowvar=False`."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return np.cov(np.ones((1, 2)), rowvar=False).ndim == 2
-
-
-def _as_rows(x: Any, rowvar: bool, *, first: bool) -> Tensor:
-    data = as_tensor(x)
-    if data.ndim > 2:
-        raise ValueError(f"{'m' if first else 'y'} has more than 2 dimensions")
-    if data.ndim < 2:
-        return reshape(data, (1, -1))
-    turned = not rowvar and (data.shape[0] != 1 or (first and _transposes_single_row()))
-    return data.T if turned else data
-
-
-@offers("corrcoef")
-def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Tensor:
-    """`np.corrcoef`: covariances divided by products of standard deviations."""
-    c = cov(x, y, rowvar, dtype=dtype)
-    if not c.ndim:
-        return c / c
-    d = np.diagonal(c)
-    root = ufunc("sqrt")(d.real if c.dtype.kind == "c" else d)
-    c = c / root[:, None] / root[None, :]
-    if c.dtype.kind == "c":
-        return ufunc("add")(np.clip(c.real, -1, 1), 1j * np.clip(c.imag, -1, 1))  # type: ignore[no-any-return]
-    return np.clip(c, -1, 1)  # type: ignore[no-any-return]
 
 
 def _match_weights(name: str, x: Tensor, weights: Any) -> Tensor:
@@ -590,19 +447,6 @@ def _histogramdd(block: Array, *more: Any) -> Array:
     bins = [edges if even is None else even[0] for edges, even in zip(arrays, evens)]
     ends = [(even and even[1]) or (edges[0], edges[-1]) for edges, even in zip(arrays, evens)]
     return np.histogramdd(block, bins, ends, weights=weights)[0].reshape(-1)
-
-
-@offers("histogram2d")
-def histogram2d(x: Any, y: Any, bins: Any = 10, range: Any = None, density: bool | None = None, weights: Any = None
-                ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """`np.histogram2d`: counts of points in a plane."""
-    if np.shape(x)[:1] != np.shape(y)[:1]:
-        raise ValueError("x and y must have the same length.")  # NumPy's words
-    several = isinstance(bins, list | tuple) or np.ndim(bins) > 0  # a list may hold edges beside a number
-    if not several or len(bins) not in (1, 2):
-        bins = [bins, bins]
-    counts, (first, second) = histogramdd([x, y], bins, range, density, weights)
-    return counts, first, second
 
 
 @offers("digitize")

@@ -49,15 +49,6 @@ from jmars.tensor.ops.ufuncs import UfuncKeywords, astype, native, ufunc
 from jmars.tensor.protocols import PythonUfunc, call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = [
-    "accumulate",
-    "at",
-    "library_ufunc",
-    "outer",
-    "reduceat",
-    "ufunc_reduce",
-]
-
 Array = np.ndarray[Any, Any]
 
 _NAMED: dict[str, Any] = {"add": sum_, "multiply": prod, "minimum": min_, "maximum": max_, "fmin": nanmin}

@@ -26,22 +26,6 @@ from jmars.tensor.protocols import call, call_numpy, offers, overriding_args
 from jmars.tensor.small_parts import apply_small
 from jmars.tensor.tensor import Tensor, as_tensor
 
-__all__ = [
-    "UfuncKeywords",
-    "as_bool",
-    "astype",
-    "astype_unsafe",
-    "checked_mask",
-    "clip",
-    "isclose",
-    "nan_to_num",
-    "native",
-    "power",
-    "round",
-    "ufunc",
-    "where",
-]
-
 Array = np.ndarray[Any, Any]
 
 _METHODS = ("reduce", "accumulate", "reduceat", "outer", "at")
@@ -298,17 +282,6 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Tensor:
     return made._laid_out_like([x._place], order, is_copy=True)
 
 
-@offers("angle")
-def angle(z: Any, deg: bool = False) -> Tensor:
-    """`np.angle`: argument of complex numbers, in radians or degrees."""
-    formula = Formula("angle")
-    value = formula.read(z)
-    is_complex = result_type(value.kind).kind == "c"
-    imaginary = formula.part("imag", value) if is_complex else formula.read(0)
-    result = formula.apply("arctan2", imaginary, formula.part("real", value))
-    return formula.tensor(formula.apply("multiply", result, formula.read(180 / np.pi)) if deg else result)
-
-
 @offers("fix")
 def fix(x: Any, out: Any = None) -> Any:
     """`np.fix`: rounds towards zero."""
@@ -330,29 +303,6 @@ def _offer_infinity_test(name: str, ufunc_of_sign: bool) -> None:
 
 _offer_infinity_test("isposinf", False)
 _offer_infinity_test("isneginf", True)
-
-
-@offers("isreal")
-def isreal(x: Any) -> Tensor:
-    """`np.isreal`: whether the imaginary part is zero."""
-    formula = Formula("isreal")
-    x = as_tensor(x)
-    if x.dtype.kind != "c":  # the dtype decides for all elements
-        return call("full_like", x, bool(np.isreal(np.ones(1, x.dtype))[0]), dtype=bool)  # type: ignore[no-any-return]
-    return formula.tensor(
-        formula.apply("equal", formula.part("imag", formula.read(x)), formula.read(0)), x.shape, x.chunks
-    )
-
-
-@offers("iscomplex")
-def iscomplex(x: Any) -> Tensor:
-    """`np.iscomplex`: whether the imaginary part is not zero."""
-    formula = Formula("iscomplex")
-    x = as_tensor(x)
-    if x.dtype.kind != "c":
-        return call("zeros_like", x, dtype=bool)  # type: ignore[no-any-return]
-    value = formula.apply("not_equal", formula.part("imag", formula.read(x)), formula.read(0))
-    return formula.tensor(value, x.shape, x.chunks)
 
 
 @offers("nan_to_num")

@@ -33,16 +33,6 @@ from jmars.tensor.splits import chunk_bytes
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_graph import new_group
 
-__all__ = [
-    "intersect1d",
-    "isin",
-    "setdiff1d",
-    "setxor1d",
-    "union1d",
-    "unique",
-    "unique_slices",
-]
-
 Array = np.ndarray[Any, Any]
 _BYTES = np.dtype(np.uint8)
 TABLE_TIMES = 4  # entries of a table for each element: a table of bytes, half as large as elements of 8 bytes
@@ -222,12 +212,6 @@ def _one_chunk(origin: Origin, dtype: np.dtype[Any]) -> Any:
     return (origin.whole,), dtype, (origin.axis([None]),)
 
 
-@offers("union1d")
-def union1d(ar1: Any, ar2: Any) -> Any:
-    """`np.union1d`: sorted distinct elements of both arrays."""
-    return call("unique", call("concatenate", [ar1, ar2], axis=None))
-
-
 @offers("intersect1d")
 def intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
     """`np.intersect1d`: sorted distinct elements that occur in both arrays."""
@@ -265,30 +249,6 @@ def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     parts = [ar1, ar2] if assume_unique else [call("unique", as_tensor(one)) for one in (ar1, ar2)]
     values, counts = call("unique", call("concatenate", parts, axis=None), return_counts=True, equal_nan=False)
     return values[counts == 1]
-
-
-@offers("unique_values")
-def unique_values(x: Any) -> Any:
-    """`np.unique_values`."""
-    return call("unique", x, equal_nan=False)
-
-
-@offers("unique_counts")
-def unique_counts(x: Any) -> Any:
-    """`np.unique_counts`, as NumPy's named tuple."""
-    return type(np.unique_counts(np.empty(0)))(*call("unique", x, return_counts=True, equal_nan=False))
-
-
-@offers("unique_inverse")
-def unique_inverse(x: Any) -> Any:
-    """`np.unique_inverse`, as NumPy's named tuple."""
-    return type(np.unique_inverse(np.empty(0)))(*call("unique", x, return_inverse=True, equal_nan=False))
-
-
-@offers("unique_all")
-def unique_all(x: Any) -> Any:
-    """`np.unique_all`, as NumPy's named tuple."""
-    return type(np.unique_all(np.empty(0)))(*call("unique", x, True, True, True, equal_nan=False))
 
 
 @dataclass(frozen=True, eq=False)
