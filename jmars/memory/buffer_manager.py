@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter
@@ -103,12 +103,12 @@ class BufferManager:
         """Raise MemoryLimitError if slots of these sizes never fit together."""
         check_slots(self.arena, sizes, what)
 
-    def read_ahead(self, chunks: Iterable[int], rank_of: Callable[[int], int]) -> None:
+    def read_ahead(self, ranks: Mapping[int, int]) -> None:
         """Read chunks of other hosts before an operand asks for them, as long as half of the memory stays free.
 
-        `rank_of` gives the rank of the operand that reads a chunk next.
+        `ranks` has the rank of the operand that reads each chunk next.
         """
-        for chunk in chunks:
+        for chunk, rank in ranks.items():
             if chunk in self.chunks.memory or chunk in self.reads or chunk not in self.chunks.elsewhere:
                 continue
             size = self.chunks.size(chunk)
@@ -116,7 +116,7 @@ class BufferManager:
                 continue
             slot = self.arena.allocate(size)
             if slot is not None:
-                self.reads.start(chunk, slot, size, (LAST_JOB, rank_of(chunk)), ahead=True)
+                self.reads.start(chunk, slot, size, (LAST_JOB, rank), ahead=True)
 
     def enqueue(self, request: AllocationRequest) -> None:
         """Add a request to the queue; calls `granted` or `refused` of the request, perhaps before returning.

@@ -158,7 +158,8 @@ class HostMemory:
             shape = shapes.get(chunk)
             self.chunks.locate(chunk, Elsewhere(size, tuple(hosts)), None if shape is None else tuple(shape))
         if order.ahead:
-            self.buffers.read_ahead(order.chunks, self.next_use.next_use)
+            ranks = {chunk: self.next_use.next_use(chunk) for chunk in order.chunks}
+            self.buffers.read_ahead({chunk: rank for chunk, rank in ranks.items() if rank != NEVER})
 
     def free_chunks(self, chunks: Iterable[int]) -> None:
         """Free the slots and files of chunks."""

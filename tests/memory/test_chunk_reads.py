@@ -175,7 +175,7 @@ def test_slots_of_stopped_reads_are_waited_for_without_a_spill() -> None:
 def test_s3_23_chunks_are_read_ahead_into_half_of_the_memory() -> None:
     host = Host()
     _away(host, 6, 7, 8)
-    host.buffers.read_ahead([7, 8, 6], lambda chunk: chunk)
+    host.buffers.read_ahead({7: 1, 8: 2, 6: 3})
     assert [(wanted.chunk, wanted.ahead) for wanted, *_ in host.pulled] == [(7, True), (8, True)]
     for *_, done in host.pulled:
         done("")
@@ -190,5 +190,5 @@ def test_s3_23_nothing_is_read_ahead_while_an_operand_waits_for_memory() -> None
     host.chunks.pins = dict.fromkeys(range(4), 1)
     host.calls["idle"] = False
     host.ask("reader", [], slots=1)
-    host.buffers.read_ahead([7], lambda chunk: chunk)
+    host.buffers.read_ahead({7: 1})
     assert not host.pulled

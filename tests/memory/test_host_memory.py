@@ -11,6 +11,7 @@ import pytest
 from jmars.errors import MemoryLimitError
 from jmars.memory import HostMemory, MemoryEvents
 from jmars.model.limits import PAGE
+from jmars.model.messages import LocateChunks
 from jmars.storage.arena import Arena
 from tests.worker.steps_host import program, table
 
@@ -138,3 +139,12 @@ def test_a_speculative_copy_has_memory_that_becomes_the_operands():
     room.memory.give_back(job, 0, second)
     assert room.arena.used == 0
     room.close()
+
+
+def test_s3_23_only_what_an_operand_will_read_is_read_ahead(room):
+    pulled: list[int] = []
+    room.memory.buffers.pull_by(lambda wanted, hosts, done: pulled.append(wanted.chunk) or (lambda: None))
+    job = table(1, [program(), program(1)], [0, 1], [(), (0,)])
+    room.memory.next_use.open_job(job)
+    room.memory.locate_chunks(LocateChunks([job.chunk[0], 900], [PAGE, PAGE], [[1], [1]], ahead=True))  # 900: of no job
+    assert pulled == [job.chunk[0]]
