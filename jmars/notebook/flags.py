@@ -105,7 +105,8 @@ class CellFlags:
 
     def settings(self) -> dict[str, Any]:
         """The settings of `jmars.config` that hold for the cell."""
-        fresh = "fresh" if self.fresh or self.output is not None else None  # who binds the job asks for a run
+        asks = self.output is not None and not self.plan  # who binds the job asks for a run
+        fresh = "fresh" if self.fresh or asks else None
         found = {"chunk_size_limit": self.chunk, "view": self.view, "reuse": fresh}
         task = {} if self.gpu is None else {"task": config.task | {"gpu": self.gpu}}
         return {name: value for name, value in found.items() if value is not None} | task

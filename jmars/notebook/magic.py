@@ -16,6 +16,7 @@ import traceback
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -27,6 +28,7 @@ from jmars.client import plans
 from jmars.client.cluster import Cluster, connect, default_cluster, default_settings, start_as
 from jmars.client.cluster_registry import make_default, open_clusters, take_lost
 from jmars.client.engine_clusters import MODES
+from jmars.client.kept_values import Reused
 from jmars.client.reporting import write_trace
 from jmars.client.session import plan_on, warn_without_gpu
 from jmars.config import config
@@ -386,13 +388,19 @@ class PlanEngine:
     def __init__(self, cluster: Cluster | None, workers: int, limit: int) -> None:
         self._cluster = cluster
         self._workers, self._limit = workers, limit
+        if cluster is not None:
+            cluster.kept.reused = Reused()
 
     def execute(self, data: Sequence[TensorData]) -> None:
-        """Ends the cell with a plan unless the cluster has the values."""
+        """Ends the cell with a plan unless the cluster has the values, perhaps of an earlier run."""
         __tracebackhide__ = True
-        missing = [one for one in data if not self.held(one)]
+        missing = self._missing(data)
         if missing:
             raise CellPlanned(self.plan(missing), complete=False)
+
+    def _missing(self, data: Sequence[TensorData]) -> list[TensorData]:
+        """The nodes that a run would compute: the others, and nodes below, take over values of earlier runs."""
+        return list(data) if self._cluster is None else self._cluster.missing(data)
 
     def fetch(self, data: TensorData, copy: bool = True) -> Any:
         """Fetches a stored value."""
@@ -434,13 +442,13 @@ class PlanEngine:
 
     def plan(self, data: Sequence[TensorData], policy: str | None = None) -> PlannedRun:
         """Predicts the cost of computing `data`."""
-        if self._cluster is not None:
-            return plan_on(self._cluster, data, policy)
-        return plans.plan_for(data, self._workers, room_for_chunks(self._limit, self._workers), policy=policy)
+        if self._cluster is None:
+            return plans.plan_for(data, self._workers, room_for_chunks(self._limit, self._workers), policy=policy)
+        return replace(plan_on(self._cluster, data, policy), reused=self._cluster.kept.reused.text(0))
 
     def finish(self, results: Sequence[Tensor]) -> NoReturn:
         """Plans the cell's results together, as a run would compute them."""
-        raise CellPlanned(self.plan([tensor.data for tensor in results]), complete=True)
+        raise CellPlanned(self.plan(self._missing([tensor.data for tensor in results])), complete=True)
 
 
 def plan_cell(shell: InteractiveShell, source: CellSource, cluster: Cluster | None, flags: CellFlags) -> PlannedRun:

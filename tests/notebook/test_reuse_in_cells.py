@@ -398,3 +398,18 @@ def test_a_value_key_is_of_the_settings_too():
     (key,) = {value_keys([x], lambda key: None)[x.key] for _ in range(2)}
     with config.using(task=config.task | {"jit": "fast"}):
         assert value_keys([x], lambda key: None)[x.key] != key
+
+
+def test_a_plan_counts_on_values_of_earlier_runs(notebook, tmp_path):
+    notebook.shell.user_ns["path"] = save(tmp_path / "a.npy", 0)
+    cell = CELL + "if y.max() > 1:\n    u = y - 1\n"
+    notebook(cell)
+    jobs = len(cluster().jobs())
+    plan = notebook(cell.replace("%%jmars", "%%jmars --plan -o plan").replace("+ 1.0", "+ 2.0"))
+    assert plan is notebook["plan"] and "earlier runs    5 values reused" in str(plan)
+    assert plan.complete and plan.operands == 1
+    assert "line 6 of In" in notebook.run(cell.replace("%%jmars", "%%jmars --plan --fresh")).text  # it needs y.max()
+    assert notebook(cell.replace("%%jmars", "%%jmars --plan")).operands == 0
+    assert len(cluster().jobs()) == jobs
+    with config.using(reuse="off"):
+        assert "reused" not in str(notebook(cell.replace("%%jmars", "%%jmars --plan")))

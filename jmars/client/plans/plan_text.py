@@ -58,6 +58,8 @@ def facts(plan: PlannedRun) -> list[tuple[str, str]]:
     if plan.read:
         rows.append(("read", f"{format_bytes(plan.read)} of files and other sources"))
         rows += [("read again", f"{_source_name(plan, one)}: {one.why}") for one in plan.sources if one.why][:_SHOWN]
+    if plan.reused:
+        rows.append(("earlier runs", plan.reused))
     if plan.waiting:
         rows.append(("waiting outputs", f"{format_bytes(plan.waiting)}·s held for other machines"))
     tried = len(plan.tried)

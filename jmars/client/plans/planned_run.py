@@ -76,6 +76,8 @@ class PlannedRun(Improvable):
         Seconds that planning took.
     names
         Name of each operand, if `compiled` is None.
+    reused
+        Values of earlier runs that a cell would find (docs/how-to/reuse.md); "" for none.
 
     Examples
     --------
@@ -98,6 +100,7 @@ class PlannedRun(Improvable):
     asked: str | None = None
     took: float = 0.0
     names: Sequence[str] | None = None
+    reused: str = ""
 
     # costs
 
