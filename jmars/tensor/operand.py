@@ -420,6 +420,7 @@ class Operand:
     binds: ClassVar[str] = ""  # name of the field that no plan depends on: tensor/structure.py
     alone: ClassVar[bool] = False  # whether its operands on chunks are fused with no others, as those of `Call.alone`
     dynamic: ClassVar[bool] = False  # whether other operands must run before tiling: tensor/tensor_graph.py
+    stamped: ClassVar[tuple[str, ...]] = ()  # fields that `stamp` describes
     inputs: tuple[TensorData, ...] = ()
     line: SourceLine | None = None
     annotation: Annotation | None = None

@@ -241,8 +241,9 @@ def described(operand: Operand, others: Sequence[Any], known: _Known) -> list[An
         None where a parameter has code that is not a library's, or is an object that only its pickle describes.
     """
     name, values = _parameters(type(operand))
-    if operand.dynamic:
-        values = lambda operand: tuple(x for n, x in vars(operand).items() if n not in ("inputs", "line", "group"))  # noqa: E731
+    if operand.dynamic or operand.stamped:
+        left_out = {"inputs", "line", "group", *operand.stamped}
+        values = lambda operand: tuple(x for n, x in vars(operand).items() if n not in left_out)  # noqa: E731
     bound = (getattr(operand, operand.binds),) if operand.binds else ()
     known.pop(-1, None)  # unknown lengths are numbered in each operand
     found = [_plain(one, known) for one in (name, *values(operand), *bound, *others)]

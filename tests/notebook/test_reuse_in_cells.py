@@ -145,6 +145,25 @@ def test_functions_of_users_are_called_again_unless_they_are_pure(notebook):
     assert notebook["y"].fetch()[0] == 2.0
 
 
+def test_a_pure_function_of_equal_text_is_the_same_function(notebook):
+    notebook("k = 1")
+    function = "def f(block, *, by=0):\n    return (lambda b: b + k + by)(block)"
+    cell = """%%jmars
+x = mt.arange(20_000.0, chunk_size=10_000)
+y = mt.map_blocks(f, x, dtype=float, pure=True, by={})
+z = mt.from_blocks(lambda box: np.arange(20_000.0)[box] * {}, (20_000,), float, chunk_size=10_000, pure=True)
+"""
+    notebook(function)
+    notebook(cell.format(1, 2))
+    notebook("# the same in another place\n\n" + function)
+    assert "3 values reused" in notebook.run("%%jmars\n\n" + cell.format(1, 2)[8:]).text
+    assert "2 values reused" in notebook.run(cell.format(2, 2)).text
+    assert "2 values reused" in notebook.run(cell.format(2, 3)).text
+    notebook(function.replace("b + k", "b - k"))
+    assert "2 values reused" in notebook.run(cell.format(2, 3)).text
+    np.testing.assert_array_equal(notebook["y"].fetch(), np.arange(20_000.0) + 1)
+
+
 def test_lengths_that_a_run_told_are_those_of_the_reused_value(notebook):
     cell = "%%jmars\nx = mt.arange(20_000.0, chunk_size=6000)\ny = x[x % 3 > 1]\nz = y[y > {}] * 2"
     notebook(cell.format(50))

@@ -34,6 +34,7 @@ from typing import Any, ClassVar
 
 import cloudpickle
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from jmars.errors import ChunkSizeError, UnsupportedError
@@ -141,7 +142,7 @@ def map_blocks(
     splits = grid if chunks is None else _user_splits(chunks, grid)
     unique = tuple(dict.fromkeys(inputs))
     which = tuple(unique.index(data) for data in inputs)
-    own, code = runs_library(function, fixed, kwargs), code_of(function) if pure else None
+    own, code = runs_library(function, fixed, kwargs), code_of(function, fixed, kwargs) if pure else None
     op = MapBlocks(label, blob, which, grid, with_block_id, own, pure=code, inputs=unique)
     with annotate(gpu=None if device is None else device == "gpu"):
         return Tensor(new_data(op, tuple(map(axis_length, splits)), kind, splits))
@@ -177,12 +178,13 @@ class MapBlocks(Operand):
     with_block_id: bool
     is_library: bool  # runs functions of NumPy and jmars only
     lines: tuple[int, ...] = ()  # axes of lines that a function of ours computes one by one; none of a user's function
-    pure: bytes | None = None  # code of a function whose values depend on its arguments only; None: of others
+    pure: bytes | None = None  # `code_of` a function whose values depend on its arguments only; None: of others
     name: ClassVar[str] = "map_blocks"
+    stamped: ClassVar[tuple[str, ...]] = ("blob", "pure")
 
     def stamp(self) -> Hashable | None:
-        """None for a user's function that is not marked as pure."""
-        return () if self.is_library else self.pure
+        """Code of the function; None for a user's function that is not marked as pure."""
+        return self.blob if self.is_library else self.pure
 
     @property
     def label(self) -> str:
@@ -282,6 +284,22 @@ class FunctionPickler(cloudpickle.Pickler):  # type: ignore[misc]  # it carries 
         return super().reducer_override(obj) if theirs is None else (_identity, (theirs,))
 
 
+class _PlacelessPickler(FunctionPickler):
+    """Pickles user functions without files and lines, so that equal texts in other cells and kernels are equal."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Leaves out the place of code."""
+        if isinstance(obj, CodeType):
+            return cloudpickle.Pickler.dispatch_table[CodeType](_placeless(obj))
+        return super().reducer_override(obj)
+
+
+def _placeless(code: CodeType) -> CodeType:
+    """Code without file and lines, also of functions within."""
+    consts = tuple(_placeless(one) if isinstance(one, CodeType) else one for one in code.co_consts)
+    return code.replace(co_filename="", co_firstlineno=1, co_linetable=b"", co_consts=consts)
+
+
 def _code_of_file(make: Callable[..., CodeType], args: tuple[Any, ...], file: str) -> CodeType:
     return make(*args).replace(co_filename=file)
 
@@ -299,12 +317,17 @@ def pickled(value: Any) -> bytes:
     return blob.getvalue()
 
 
-def code_of(function: Any) -> bytes:
-    """The code of a function: a function of a module is pickled by name, which stays when the module is reloaded."""
+def code_of(function: Any, *arguments: Any) -> bytes:
+    """A digest of a pure function with its arguments; of a module's function with the code, too, since the pickle has
+    only the name, which stays when the module is reloaded.
+    """
+    blob = io.BytesIO()
+    _PlacelessPickler(blob).dump((function, *arguments))
     while isinstance(function, functools.partial):
         function = function.func
     code = getattr(inspect.unwrap(function), "__code__", None)
-    return b"" if code is None else marshal.dumps(code)
+    blob.write(b"" if code is None else marshal.dumps(_placeless(code), 2))
+    return xxhash.xxh3_128_digest(blob.getbuffer())
 
 
 @lru_cache(maxsize=64)

@@ -642,9 +642,10 @@ class FromBlocks(Operand):
     pieces: tuple[int, ...] = ()  # lengths of pieces that the function reads whole; () where not known
     of: SourcePart | None = None  # the part that is read; None: the whole
     files: tuple[str, ...] = ()  # that the function reads
-    pure: bytes | None = None  # code of a function whose values depend on its arguments and files only; None: of others
+    pure: bytes | None = None  # `code_of` a function whose values depend on arguments and files only; None: of others
     waits: bool = False  # mostly waits, so calls are begun ahead
     name: ClassVar[str] = "from_blocks"
+    stamped: ClassVar[tuple[str, ...]] = ("blob", "pure")
 
     def stamp(self) -> Hashable | None:
         """Code of the function and stamps of its files; None for a function that is not marked as pure."""
