@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +17,15 @@ SETUP = "%load_ext jmars\nimport numpy as np\nimport jmars\nimport jmars.tensor 
 
 
 class Kernel:
-    """A shell in another process."""
+    """A shell in another process.
+
+    Attributes
+    ----------
+    seconds
+        Of the newest cell.
+    """
+
+    seconds = 0.0
 
     def __init__(self) -> None:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path])}
@@ -39,7 +48,7 @@ class Kernel:
     def answer(self) -> str:
         """Wait for the end of a cell that must not fail; what it printed."""
         assert self.process.stdout is not None
-        failed, text = json.loads(self.process.stdout.readline())
+        failed, text, self.seconds = json.loads(self.process.stdout.readline())
         assert not failed, text
         return str(text)
 
@@ -79,7 +88,7 @@ def kernels(*setup: str) -> Iterator[Any]:
 
 
 def serve() -> None:
-    """Run cells from standard input: JSON lines of texts; answers are JSON lines of (failed, text)."""
+    """Run cells from standard input: JSON lines of texts; answers are JSON lines of (failed, text, seconds)."""
     from jmars.client import kept_values
     from jmars.config import config
     from jmars.tensor.ops import npy
@@ -90,6 +99,7 @@ def serve() -> None:
     with new_shell() as shell, config.using(display="text", local_seconds=0):
         notebook = Notebook(shell)
         for line in sys.stdin:
+            begun = time.perf_counter()
             ran = notebook.run(json.loads(line))
-            answers.write(json.dumps([ran.error is not None, ran.text]) + "\n")
+            answers.write(json.dumps([ran.error is not None, ran.text, time.perf_counter() - begun]) + "\n")
             answers.flush()
