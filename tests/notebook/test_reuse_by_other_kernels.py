@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -117,3 +119,26 @@ def test_a_job_whose_kernel_was_killed_leaves_its_values(cluster, path, tmp_path
         again = start()
         assert "4 values reused" in again(cell)
         assert again.value("float(w)") == pytest.approx(value(path))
+
+
+KEYS = """
+import numpy as np, jmars.tensor as mt
+from jmars.client.kept_values import value_keys
+x = mt.random.default_rng(3).normal(size=(100, 100), chunk_size=50)
+k = 2.0
+nodes = [
+    mt.einsum("ij,jk->ik", x, x), mt.histogram(x, bins=10)[0], x[x > 0.5] * 2, mt.linalg.svd(x)[1], mt.median(x, 0),
+    mt.map_blocks(lambda block, *, by: (lambda b: b * k + by)(block), x, dtype=float, pure=True, by=np.arange(3)),
+]
+for node in nodes:
+    print(value_keys([node.data], lambda key: None)[node.data.key].hex())
+"""
+
+
+def test_value_keys_do_not_depend_on_the_process():
+    told = []
+    for seed, lines in ("1", ""), ("2", "\n\n"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        command = [sys.executable, "-c", lines + KEYS]
+        told.append(subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout)
+    assert told[0] == told[1] and len(set(told[0].split())) == 6
