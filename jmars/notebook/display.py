@@ -14,7 +14,7 @@ import linecache
 import time
 import warnings
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 from IPython.display import DisplayHandle
@@ -43,10 +43,10 @@ _KEPT = 8  # views of ended cells whose widgets stay open
 _ended: deque[JobView] = deque()
 
 
-class CellDisplay(Protocol):
-    """Shows the jobs of a cell, from the cell's first moment."""
+class CellDisplay:
+    """Shows the jobs of a cell, from the cell's first moment; this base class shows none."""
 
-    cluster: Cluster | None  # set before the first job
+    cluster: Cluster | None = None  # set before the first job
 
     def started(self, workers: int, seconds: float) -> None:
         """Notes that the cell started a cluster of so many workers, and the seconds of that."""
@@ -67,48 +67,17 @@ class CellDisplay(Protocol):
         """Notes that the cell submits no more jobs; the last job has ended or runs in the background."""
 
 
-class NoDisplay:
-    """Shows no jobs."""
-
-    cluster: Cluster | None = None
-
-    def started(self, workers: int, seconds: float) -> None:
-        """Shows no cluster."""
-
-    def follow(self, job: Job) -> None:
-        """Shows no job."""
-
-    def explain(self, job: Job, error: str) -> None:
-        """Shows no job."""
-
-    def reused(self, text: str) -> None:
-        """Shows no values."""
-
-    def background(self) -> None:
-        """Shows no job."""
-
-    def close(self, outcome: JobState) -> None:
-        """Shows no job."""
-
-
-class TextDisplay:
+class TextDisplay(CellDisplay):
     """Prints a line at the end, the same on every run: no times, no bytes."""
 
     def __init__(self) -> None:
-        self.cluster: Cluster | None = None
         self._jobs: list[tuple[ref[Job], str, str]] = []  # ids and names; the jobs themselves would keep their results
         self._background = False
-
-    def started(self, workers: int, seconds: float) -> None:
-        """Leaves the line without times."""
 
     def follow(self, job: Job) -> None:
         """Adds `job` to the line."""
         before = [one for one in self._jobs if one[0]() is not job]  # a resubmitted job has a new id
         self._jobs = [*before, (ref(job), job.id, job.name)]
-
-    def explain(self, job: Job, error: str) -> None:
-        """Leaves the line without the error, which the traceback shows."""
 
     def reused(self, text: str) -> None:
         """Prints the line without the seconds."""
@@ -136,19 +105,51 @@ class TextDisplay:
         print(text_line(run.picture(time.time())))  # noqa: T201
 
 
-class WidgetDisplay:
+class _View:
+    """An output of the cell: at first a text, then a widget that a sampler draws, at the end the static picture."""
+
+    def __init__(self) -> None:
+        self._view: JobView | None = None
+        self._handle: Any = DisplayHandle()  # type: ignore[no-untyped-call]
+        self._sampler: Sampler
+
+    def _widget(self, frame: Frame) -> JobView:
+        """The widget with its first frame."""
+        raise NotImplementedError
+
+    def _draw(self, frame: Frame) -> None:
+        """Draws a frame; the first frame makes the widget and puts it into the output, on the sampler's thread."""
+        if self._view is not None:
+            self._view.show(frame)
+            return
+        self._view = self._widget(frame)
+        kernel_access.unpin(self._view.comm)
+        data, _ = self._view._repr_mimebundle_()
+        now = {MIME_TYPE: as_json(self._sampler.picture())}  # for a page that opens the saved notebook without a kernel
+        self._handle.update(data | now, raw=True)
+
+    def _replace(self, picture: Picture) -> None:
+        """Replaces the live view by the static picture.
+
+        A page that was reloaded meanwhile no longer knows the output and goes on showing the widget.
+        """
+        assert self._view is not None  # the last frame is drawn
+        self._handle.update(final_bundle(picture), raw=True)
+        _ended.append(self._view)
+        if len(_ended) > _KEPT:
+            _ended.popleft().close()
+
+
+class WidgetDisplay(CellDisplay, _View):
     """Shows the live view, replaced by the static picture at the end.
 
     The view stands above all that the cell prints: its place, an empty output, is the cell's first message. The
-    messages are held until the first frame is due; if the cell ends before, the place is dropped. The widget is made
-    on the sampler's thread.
+    messages are held until the first frame is due; if the cell ends before, the place is dropped.
     """
 
     def __init__(self, cell: RunningCell) -> None:
-        self.cluster: Cluster | None = None
+        super().__init__()
         self._cell, self._background, self._said = cell, False, False
-        self._view: JobView | None = None
-        self._handle = DisplayHandle()  # type: ignore[no-untyped-call]
         self._output = {"parent": kernel_access.request_id(), "display": self._handle.display_id}
         self._facts = _facts(cell)
         run = RunState(True, True, config.view, self._facts, memory=MemoryState(kept_bytes))
@@ -156,7 +157,7 @@ class WidgetDisplay:
         shown = self._held.release
         self._sampler = Sampler(self._events, self._draw, run, self._replace, self._advice, cell, shown)
         try:
-            self._handle.display({"text/plain": ""}, raw=True)  # type: ignore[no-untyped-call]
+            self._handle.display({"text/plain": ""}, raw=True)
             self._sampler.begin()
         except BaseException:
             self._held.release()
@@ -203,18 +204,8 @@ class WidgetDisplay:
         assert self.cluster is not None
         return self.cluster.events(since, job)
 
-    def _draw(self, frame: Frame) -> None:
-        """Draws a frame; the first frame makes the widget and puts it into the kept place."""
-        if self._view is not None:
-            self._view.show(frame)
-            return
-        self._view = JobView(self._cell.cancel, self._detach, self._sampler.answered, frame, self._output)
-        kernel_access.unpin(self._view.comm)
-        data, _ = self._view._repr_mimebundle_()
-        now = {
-            MIME_TYPE: as_json(self._sampler.picture())
-        }  # for a page that opens the saved notebook without the kernel
-        self._handle.update(data | now, raw=True)  # type: ignore[no-untyped-call]
+    def _widget(self, frame: Frame) -> JobView:
+        return JobView(self._cell.cancel, self._detach, self._sampler.answered, frame, self._output)
 
     def _advice(self, job: str) -> list[tuple[str, float]]:
         """Advice for the next run of a running job."""
@@ -226,17 +217,6 @@ class WidgetDisplay:
 
     def _detach(self) -> None:
         self._cell.detached = True
-
-    def _replace(self, picture: Picture) -> None:
-        """Replaces the live view by the static picture.
-
-        A page that was reloaded meanwhile no longer knows the output and goes on showing the widget.
-        """
-        assert self._view is not None  # the last frame is drawn
-        self._handle.update(final_bundle(picture), raw=True)  # type: ignore[no-untyped-call]
-        _ended.append(self._view)
-        if len(_ended) > _KEPT:
-            _ended.popleft().close()
 
 
 def _facts(cell: RunningCell) -> CellFacts:
@@ -260,7 +240,7 @@ def choose_display(cell: RunningCell) -> CellDisplay:
     if wanted not in ("", "none", "text", "widget"):
         raise ValueError(f"JMARS_DISPLAY={wanted!r} is not a display; use none, text or widget")
     if "none" in (wanted, config.view):
-        return NoDisplay()
+        return CellDisplay()
     kernel: Any = kernel_access.current_kernel()
     if wanted == "text" or (not wanted and getattr(kernel, "comm_manager", None) is None):
         return TextDisplay()
@@ -274,9 +254,6 @@ def choose_display(cell: RunningCell) -> CellDisplay:
     return WidgetDisplay(cell)
 
 
-_FIRST_FRAME_SECONDS = 3.0  # seconds that the cell waits for the first frame
-
-
 def show_job(job: Job) -> None:
     """Shows a job; returns when the first frame is there, or the last frame of a job that has ended.
 
@@ -288,7 +265,7 @@ def show_job(job: Job) -> None:
     run = RunState(view="full", memory=MemoryState(kept_bytes))
     if job.wait(0):
         run.follow(job.id, job.name)
-        catch_up(_reader(job), run)
+        catch_up(job.cluster.events, run)
         if run.job is not None and run.job.table is not None:
             handle: Any = DisplayHandle()  # type: ignore[no-untyped-call]
             handle.display(final_bundle(run.picture(time.time())), raw=True)
@@ -298,39 +275,17 @@ def show_job(job: Job) -> None:
     _LiveView(job, run)
 
 
-def _reader(job: Job) -> Any:
-    """Reads events of the job: see `Sampler`."""
-
-    def read(since: int, of: str) -> tuple[list[Event], int]:
-        found, last = job.cluster.ask("session", "read", since, of)
-        return list(found), last
-
-    return read
-
-
-class _LiveView:
+class _LiveView(_View):
     """The widget of a running job, and the sampler that feeds the widget."""
 
     def __init__(self, job: Job, run: RunState) -> None:
+        super().__init__()
         self._job = job
-        self._view: JobView | None = None
-        self._handle: Any = DisplayHandle()  # type: ignore[no-untyped-call]
-        self._handle.display({"text/plain": repr(job)}, raw=True)  # type: ignore[no-untyped-call]
-        self._sampler = Sampler(_reader(job), self._draw, run, self._replace)
+        self._handle.display({"text/plain": repr(job)}, raw=True)
+        self._sampler = Sampler(job.cluster.events, self._draw, run, self._replace)
         job.shown = True
         job.when_again(lambda again: self._sampler.follow(again.id, again.name))
         self._sampler.follow(job.id, job.name)
 
-    def _draw(self, frame: Frame) -> None:
-        """Draws a frame; the first frame makes the widget."""
-        if self._view is not None:
-            self._view.show(frame)
-            return
-        self._view = JobView(lambda _: self._job.cancel(), None, self._sampler.answered, frame)
-        kernel_access.unpin(self._view.comm)
-        data, _ = self._view._repr_mimebundle_()
-        now = {MIME_TYPE: as_json(self._sampler.picture())}  # for a page without the kernel
-        self._handle.update(data | now, raw=True)
-
-    def _replace(self, picture: Picture) -> None:
-        self._handle.update(final_bundle(picture), raw=True)
+    def _widget(self, frame: Frame) -> JobView:
+        return JobView(lambda _: self._job.cancel(), None, self._sampler.answered, frame)

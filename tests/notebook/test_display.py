@@ -30,7 +30,7 @@ def cell():
     return RunningCell(compile("1", "<cell>", "exec"), 1)
 
 
-@pytest.mark.parametrize(("wanted", "kind"), [("none", "NoDisplay"), ("text", "TextDisplay"), ("", "TextDisplay")])
+@pytest.mark.parametrize(("wanted", "kind"), [("none", "CellDisplay"), ("text", "TextDisplay"), ("", "TextDisplay")])
 def test_without_a_kernel_a_cell_shows_text(cell, wanted, kind):
     with config.using(display=wanted):
         assert type(display.choose_display(cell)).__name__ == kind
@@ -60,7 +60,7 @@ def test_a_front_end_that_was_not_built_is_named_and_text_takes_its_place(cell, 
 
 def test_a_cell_without_a_view_shows_nothing(cell):
     with config.using(display="text", view="none"):
-        assert type(display.choose_display(cell)) is display.NoDisplay
+        assert type(display.choose_display(cell)) is display.CellDisplay
     with config.using(view="small"), pytest.raises(ValueError, match="use full, line, none"):
         display.choose_display(cell)
 

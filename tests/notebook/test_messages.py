@@ -10,7 +10,7 @@ import pytest
 from jmars.config import config
 from jmars.errors import MemoryLimitError
 from jmars.notebook import magic
-from jmars.notebook.display import NoDisplay
+from jmars.notebook.display import CellDisplay
 from tests.fault.harness import until
 from tests.notebook.shells import Notebook, new_shell
 
@@ -38,7 +38,7 @@ def test_a_cluster_that_cannot_start_takes_one_line(notebook, flags, said):
 def test_a_memory_error_gives_one_advice_in_flags_in_view_and_traceback(notebook, monkeypatch):
     told = []
 
-    class Told(NoDisplay):
+    class Told(CellDisplay):
         def explain(self, job, error):
             told.append(error)
 
