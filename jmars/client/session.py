@@ -25,7 +25,7 @@ from jmars.config import config
 from jmars.deploy.memory import available, room_for_chunks
 from jmars.devices.find import is_gpu
 from jmars.switches import checked
-from jmars.tensor.engine import get_engine
+from jmars.tensor.engine import Engine, get_engine
 from jmars.tensor.from_array import Composite, FromArray
 from jmars.tensor.operand import TensorData, warn_user
 from jmars.tensor.spawn import Output, Spawned
@@ -192,8 +192,8 @@ def execute(*tensors: Tensor | Spawned | Output | Composite, gpu: str | None = N
     return Session(gpu=gpu).execute(*tensors)
 
 
-class DefaultEngine:
-    """Runs nodes of the tensor graph on the default cluster, started on first use."""
+class DefaultEngine(Engine):
+    """Runs nodes of the tensor graph on the default cluster, started on first use; elements of tensors are tensors."""
 
     def execute(self, data: Sequence[TensorData]) -> None:
         """Compute nodes without a value on the cluster; raises the job's error."""
@@ -247,13 +247,6 @@ class DefaultEngine:
                 return False
             todo += one.op.inputs
         return True
-
-    def small(self, data: TensorData, touched: int) -> None:
-        """None: `x[0]` is a tensor outside of `%%jmars` cells."""
-
-    def tries_on_worker(self) -> bool:
-        """False: outside of `%%jmars` cells a tensor that is only built starts no job."""
-        return False
 
     def plan(self, data: Sequence[TensorData], policy: str | None = None) -> PlannedRun:
         """Predicted cost of computing nodes on the default cluster, running or not."""

@@ -44,7 +44,7 @@ from jmars.notebook.display import CellDisplay, choose_display
 from jmars.notebook.flags import USAGE, CellFlags, add_completion, remove_completion
 from jmars.notebook.running_cell import RunningCell, handle_control_request
 from jmars.notebook.widget import is_stale
-from jmars.tensor.engine import get_engine
+from jmars.tensor.engine import Engine, get_engine
 from jmars.tensor.operand import TensorData
 from jmars.tensor.tensor import Tensor
 from jmars.units import format_bytes, format_seconds
@@ -372,7 +372,7 @@ class CellPlanned(BaseException):  # not an Exception, so that user code does no
         self.complete = complete  # False: the cell needs a value to go on
 
 
-class PlanEngine:
+class PlanEngine(Engine):
     """The engine (`jmars.tensor.engine.Engine`) of a cell that is planned.
 
     Parameters
@@ -416,21 +416,6 @@ class PlanEngine:
     def held(self, data: TensorData) -> bool:
         """Whether the cluster has the value."""
         return self._cluster is not None and self._cluster.retains(data)
-
-    def look(self, data: Sequence[TensorData]) -> None:
-        """Ends the cell if a value is not stored."""
-        self.execute(data)
-
-    def shows(self, data: TensorData) -> bool:
-        """Whether the cluster has the value."""
-        return self.held(data)
-
-    def small(self, data: TensorData, touched: int) -> None:
-        """None: elements are planned."""
-
-    def tries_on_worker(self) -> bool:
-        """False: nothing is run."""
-        return False
 
     def limits(self) -> tuple[int, int]:
         """Memory limit in bytes and number of workers of the cell's cluster."""

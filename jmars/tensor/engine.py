@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from jmars.tensor.operand import TensorData, values_forbidden
 
 
 class Engine(Protocol):
-    """Computes tensors and returns their values."""
+    """Computes tensors and returns their values; elements, texts and tries start no job unless a subclass says so."""
 
     def execute(self, data: Sequence[TensorData]) -> None:
         """Compute nodes; afterwards the cluster holds their values."""
@@ -34,39 +34,44 @@ class Engine(Protocol):
 
     def held(self, data: TensorData) -> bool:
         """Whether the cluster holds the value; starts no computation."""
+        return False
 
     def look(self, data: Sequence[TensorData]) -> None:
         """Compute nodes that are fetched next."""
+        self.execute(data)
 
     def shows(self, data: TensorData) -> bool:
         """Whether a text of a tensor has the value, which is computed if needed."""
+        return self.held(data)
 
     def small(self, data: TensorData, touched: int) -> np.ndarray[Any, Any] | None:
         """Return the value of a small node, for single elements; None where elements are nodes.
 
         `touched` counts the reads and writes of elements until now.
         """
+        return None
 
     def tries_on_worker(self) -> bool:
         """Whether a user's function is tried on a worker, by a job that can be cancelled, not in this process."""
+        return False
 
     def plan(self, data: Sequence[TensorData], policy: str | None = None) -> Any:
         """Predict the cost of computing, as `jmars.client.plans.PlannedRun`; starts no computation."""
 
 
-class NoComputeEngine:
+class NoComputeEngine(Engine):
     """Engine of the schedulers' processes: later stages are built there, but no values are computed."""
 
     def __init__(self, memory: int, workers: int) -> None:
         self._limits = memory, workers
 
-    def execute(self, data: Sequence[TensorData]) -> None:
+    def execute(self, data: Sequence[TensorData]) -> NoReturn:
         """Raise NotReadyError."""
         raise NotReadyError("no value is computed while the scheduler builds the next stage of a job")
 
-    def fetch(self, data: TensorData, copy: bool = True) -> np.ndarray[Any, Any]:
-        """Raise NotReadyError."""
-        raise NotReadyError("no value is computed while the scheduler builds the next stage of a job")
+    def fetch(self, data: TensorData, copy: bool = True) -> NoReturn:
+        """Raise the error of `execute`."""
+        self.execute([data])
 
     def limits(self) -> tuple[int, int]:
         """Return memory limit in bytes and number of workers."""
@@ -75,25 +80,6 @@ class NoComputeEngine:
     def free_memory(self) -> int:
         """Return 0: no array is fetched."""
         return 0
-
-    def held(self, data: TensorData) -> bool:
-        """Return False: no value is known to be held."""
-        return False
-
-    def look(self, data: Sequence[TensorData]) -> None:
-        """Raise NotReadyError."""
-        self.execute(data)
-
-    def shows(self, data: TensorData) -> bool:
-        """Return False: no value is computed."""
-        return False
-
-    def small(self, data: TensorData, touched: int) -> None:
-        """Return None: elements are nodes."""
-
-    def tries_on_worker(self) -> bool:
-        """Return False: no job is started."""
-        return False
 
     def plan(self, data: Sequence[TensorData], policy: str | None = None) -> Any:
         """Raise NotReadyError."""

@@ -29,9 +29,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-import numpy as np
 from tornado import httpserver, netutil, web
 
 from jmars.actors.registry import Entry, find_entry
@@ -380,10 +379,6 @@ _WHY = (
 class BuildingEngine(NoComputeEngine):
     """Memory limit in bytes and number of workers of the cluster, for automatic chunk sizes."""
 
-    def execute(self, data: Sequence[TensorData]) -> None:
-        """Refuses to compute."""
-        raise NotReadyError(_WHY)
-
-    def fetch(self, data: TensorData, copy: bool = True) -> np.ndarray[Any, Any]:
+    def execute(self, data: Sequence[TensorData]) -> NoReturn:
         """Refuses to compute."""
         raise NotReadyError(_WHY)
