@@ -48,7 +48,7 @@ from jmars.notebook.view import (
     Snap,
     Totals,
     WorkerRow,
-    as_text,
+    as_json,
     plain_text,
 )
 
@@ -227,18 +227,9 @@ class JobRun:
     def kept(self) -> EarlierJob | None:
         """The picture of an ended job; None where its graph was dropped."""
         if self._kept is None and self.table is not None:
-            self._kept = EarlierJob(
-                job=self.id,
-                graph=self.table.graph(self.id),
-                operand_states=as_text(self.table.boxes()),
-                operand_workers=as_text(self.table.box_workers()),
-                operand_marks=as_text(self.table.box_marks()),
-                operand_seconds=as_text(self.table.box_seconds()),
-                backends=list(self.table.backends),
-                stages=self.table.stage_counts.tolist(),
-                lanes=self.lanes.part({}),
-                plan=self.plan.part(),
-            )
+            alone = RunState(jobs=[self], submitted=0.0)
+            parts = {name: alone.trait(name, 0.0) for name in EarlierJob.__annotations__ if name != "job"}
+            self._kept = cast(EarlierJob, {"job": self.id} | as_json(parts))
             self._kept_size = len(json.dumps(self._kept))
         return self._kept
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import types
 from base64 import b64encode
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
 
@@ -314,8 +315,8 @@ class Picture(TypedDict):
 TRAITS: tuple[str, ...] = tuple(get_type_hints(Picture))
 
 
-def as_json(picture: Picture) -> dict[str, Any]:
-    """Encodes `picture` with its bytes as base64 text, for the side bar and the saved notebook."""
+def as_json(picture: Mapping[str, Any]) -> dict[str, Any]:
+    """Encodes fields of a picture with their bytes as base64 text, for the side bar and the saved notebook."""
     return {name: as_text(value) if isinstance(value, bytes) else value for name, value in picture.items()}
 
 

@@ -12,14 +12,14 @@ import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_origin, get_type_hints
 
 import anywidget
 import traitlets
 
 from jmars.notebook.sampler import Frame
 from jmars.notebook.static_view import summary
-from jmars.notebook.view import TRAITS
+from jmars.notebook.view import TRAITS, Picture
 
 STATIC = Path(__file__).parent / "static"  # written by `npm run build:widget` in labextension/
 
@@ -68,6 +68,13 @@ export default {
 """
 
 
+def _trait(kind: Any) -> Any:
+    """The trait of a field of `Picture`: empty at first, None for records and what may be missing."""
+    trait: Any = {bytes: traitlets.Bytes(b""), str: traitlets.Unicode("")}.get(kind)
+    trait = trait or (traitlets.List([]) if get_origin(kind) is list else traitlets.Dict(None, allow_none=True))
+    return trait.tag(sync=True)
+
+
 class JobView(anywidget.AnyWidget):
     """The view of a cell's jobs.
 
@@ -94,24 +101,11 @@ class JobView(anywidget.AnyWidget):
     _esm = _LOADER
     _module = traitlets.Bytes(gzip.compress(_CODE.encode(), mtime=0)).tag(sync=True)  # packed, as each cell sends it
     _module_id = traitlets.Unicode(hashlib.sha256(_CODE.encode()).hexdigest()).tag(sync=True)
-    job_id = traitlets.Unicode("").tag(sync=True)
-    graph: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
-    snap: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
-    operand_states = traitlets.Bytes(b"").tag(sync=True)
-    operand_workers = traitlets.Bytes(b"").tag(sync=True)
-    operand_marks = traitlets.Bytes(b"").tag(sync=True)
-    operand_seconds = traitlets.Bytes(b"").tag(sync=True)
-    backends: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
-    stages: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
-    code: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
-    line_costs = traitlets.Bytes(b"").tag(sync=True)
-    kernel: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
-    workers: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
-    hosts: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
-    series: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
-    lanes: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
-    plan: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)
-    earlier: traitlets.List[Any] = traitlets.List([]).tag(sync=True)
+    job_id: str
+    snap: Any
+    kernel: Any
+    hosts: Any
+    locals().update({name: _trait(kind) for name, kind in get_type_hints(Picture).items()})  # the class's namespace
     output: Any = traitlets.Dict(None, allow_none=True).tag(sync=True)  # the cell's message and the view's display id
     frame = traitlets.Int(0).tag(sync=True)  # number of the newest frame; the page sends it back
 
