@@ -31,13 +31,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from jmars.client import plans
 from jmars.client.notebook_views import Shown, has_bar, wait_with_bar
-from jmars.client.reporting import draw_job, job_figure, save_job, write_report, write_trace
+from jmars.client.reporting import all_events, write_trace
 from jmars.config import config
 from jmars.errors import ChunkLostError, ClusterError, ClusterLostError, JobCancelledError, MemoryLimitError
 from jmars.model.collector import without_collections
 from jmars.model.events import Event
 from jmars.model.messages import Failure
 from jmars.model.status import STATE_NAMES, JobState
+from jmars.reports.run_record import RunReports
 from jmars.tensor.operand import SourceLine, TensorData, raise_at, warn_user
 from jmars.tensor.structure import detach
 from jmars.tensor.tensor_graph import LinkedGraph, Stored
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("jmars.client")
 
 
-class Job(Shown):
+class Job(Shown, RunReports):
     """A run of a graph on a cluster.
 
     Attributes
@@ -270,50 +271,13 @@ class Job(Shown):
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the run so far to a file, which `jmars.replay(path)` reads on any machine; returns the path."""
-        return save_job(self.cluster, self.id, self.name, path)
+        from jmars.reports.saved_run import save_run
 
-    def report(self, path: str | os.PathLike[str]) -> Path:
-        """Write a report of the run so far as an HTML page that needs no server and no network; returns the path.
+        return save_run(path, *self._log())
 
-        Operands by worker, memory and spill, transfers between hosts, seconds by kind of operand and by line, and
-        predicted beside measured figures. Raises JmarsError without Bokeh (`pip install "jmars[reports]"`).
-        """
-        return write_report(self.cluster, self.id, f"jmars: {self.name}", path)
-
-    def timeline(self) -> Any:
-        """Operands by worker over time, as a Bokeh figure; see `report`."""
-        return job_figure(self.cluster, self.id, "timeline")
-
-    def memory(self) -> Any:
-        """Memory and spilled bytes over time, as a Bokeh figure; see `report`."""
-        return job_figure(self.cluster, self.id, "memory")
-
-    def visualize(
-        self, path: str | os.PathLike[str] | None = None, *, fusion: str = "both", colour: str = "kind"
-    ) -> Any:
-        """Draw the graph of the newest stage before and after fusion; notebooks show the result.
-
-        Parameters
-        ----------
-        path
-            File to write: .svg, .png, .pdf, or .dot for Graphviz's text; None for none.
-        fusion
-            "before", "after" or "both".
-        colour
-            Of the operands after fusion: by "kind", "state", "worker" or "seconds". Graphs of more than 300 operands
-            are drawn by layers, coloured by kind.
-
-        Raises
-        ------
-        ClusterError
-            If the job has no graph yet.
-        JmarsError
-            If Graphviz is not installed.
-        """
-        drawing = draw_job(self.cluster, self.id, fusion, colour)
-        if path is not None:
-            drawing.save(path)
-        return drawing
+    def _log(self) -> tuple[list[Event], str, str]:
+        """All events that the log still has of the job, and of the cluster meanwhile; id and name of the job."""
+        return all_events(self.cluster, self.id), self.id, self.name
 
     def plan(self) -> PlannedRun:
         """Predicted cost of the same run if it began now, in the order of the settings; starts nothing."""

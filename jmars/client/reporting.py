@@ -28,44 +28,13 @@ from jmars.model import events
 from jmars.model.events import Event
 from jmars.model.status import TERMINAL, OperandState
 from jmars.model.timing import STATES, spans
-from jmars.reports.run_record import OperandNames
-from jmars.tensor.atomic_file import atomic_file
+from jmars.reports.run_record import OperandNames, RunRecord
+from jmars.tensor.atomic_file import write_atomically
 
 if TYPE_CHECKING:
     from jmars.client.cluster import Cluster
-    from jmars.reports.graph_dot import Drawing
-    from jmars.reports.run_record import RunRecord
 
 READ_SECONDS = 0.5  # between two looks at the log, which is bounded
-
-
-def write_report(cluster: Cluster, job: str, title: str, path: str | os.PathLike[str]) -> Path:
-    """Write the report of a job to a file, atomically; returns the path."""
-    return _write(_record(cluster, job), title, path)
-
-
-def job_figure(cluster: Cluster, job: str, name: str) -> Any:
-    """A Bokeh figure of a job: "timeline" or "memory"."""
-    from jmars.reports import figures
-
-    return getattr(figures, name)(_record(cluster, job))
-
-
-def save_job(cluster: Cluster, job: str, name: str, path: str | os.PathLike[str]) -> Path:
-    """Write the events of a job to a file; returns the path."""
-    from jmars.reports.saved_run import save_run
-
-    return save_run(path, all_events(cluster, job), job, name)
-
-
-def draw_job(cluster: Cluster, job: str, fusion: str, colour: str) -> Drawing:
-    """The graph of a job's newest stage, coloured by "kind", "state", "worker" or "seconds"."""
-    from jmars.reports.graph_dot import Drawing, OperandFacts, graph_dot
-
-    facts = OperandFacts.of(all_events(cluster, job), job)
-    if facts.graph is None:
-        raise ClusterError(f"{job} has no graph yet: it is prepared, or ended before; wait for its first operands")
-    return Drawing(graph_dot(facts.graph, fusion, facts.colours(colour)))
 
 
 @contextmanager
@@ -106,7 +75,6 @@ def performance_report(path: str | os.PathLike[str], cluster: Any = None) -> Ite
     >>> folder.cleanup()
     """
     from jmars.reports import figures
-    from jmars.reports.run_record import RunRecord
 
     figures.bokeh("plotting")
     if not Path(path).absolute().parent.is_dir():
@@ -123,14 +91,13 @@ def performance_report(path: str | os.PathLike[str], cluster: Any = None) -> Ite
             record = RunRecord.of(all_events(found, ""))
         else:
             record = recorder.close()
-        _write(record, f"jmars: {Path(path).stem}", path)
+        write_atomically(path, figures.report_page(record, f"jmars: {Path(path).stem}"))
 
 
 class _Recorder:
     """Reads the log of a cluster while a block runs, from now on."""
 
     def __init__(self, cluster: Any) -> None:
-        from jmars.reports.run_record import RunRecord
 
         self._cluster, self._record = cluster, RunRecord()
         self._known: set[str] = {job["id"] for job in cluster.jobs() if job["state"] not in ("preparing", "running")}
@@ -170,22 +137,6 @@ def _default() -> Any:
     """The newest open cluster of this process, None without one."""
     mine = [one for one in open_clusters() if not getattr(one, "closed", True)]
     return mine[-1] if mine else None
-
-
-def _record(cluster: Cluster, job: str) -> RunRecord:
-    from jmars.reports.run_record import RunRecord
-
-    return RunRecord.of(all_events(cluster, job), [job])
-
-
-def _write(record: RunRecord, title: str, path: str | os.PathLike[str]) -> Path:
-    from jmars.reports.figures import report_page
-
-    target = Path(path)
-    page = report_page(record, title)
-    with atomic_file(os.path.abspath(target)) as part:
-        Path(part).write_text(page)
-    return target
 
 
 _SCHEDULER = 1  # its thread; those of the workers begin behind it
@@ -376,10 +327,7 @@ def all_events(cluster: Cluster, job: str) -> list[Event]:
 
 def write_trace(cluster: Cluster, job: str, path: str | os.PathLike[str]) -> Path:
     """Write the trace of a job to a file, atomically; returns the path."""
-    target = Path(path)
-    with atomic_file(os.path.abspath(target)) as part:
-        Path(part).write_text(json.dumps(trace_of(all_events(cluster, job), job), separators=(",", ":")))
-    return target
+    return write_atomically(path, json.dumps(trace_of(all_events(cluster, job), job), separators=(",", ":")))
 
 
 def _thread(worker: int) -> int:

@@ -34,7 +34,7 @@ from jmars.notebook.run_state import PARTS, RunState
 from jmars.notebook.view import TRAITS, as_text
 from jmars.reports.run_difference import run_difference
 from jmars.reports.saved_run import DAMAGES, SavedRun, damaged
-from jmars.tensor.atomic_file import atomic_file
+from jmars.tensor.atomic_file import write_atomically
 
 REPLAY_TYPE = "application/vnd.jmars.replay.v1+json"
 _LARGEST = 4 * 2**20  # characters of replay data in a notebook
@@ -63,7 +63,7 @@ class Replay(SavedRun):
 
     def page(self, path: str | os.PathLike[str]) -> Path:
         """Write an HTML page that shows the run at any moment; it needs no server and no network."""
-        return _write(path, replay_page({"runs": [self.data]}, f"jmars: {self.name or self.job}"))
+        return write_atomically(path, replay_page({"runs": [self.data]}, f"jmars: {self.name or self.job}"))
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, Any]:
         return _bundle({"runs": [self.data]}, f"jmars replay of {self.name or self.job}", self.summary())
@@ -101,7 +101,7 @@ class ReplayPair:
 
     def page(self, path: str | os.PathLike[str]) -> Path:
         """Write an HTML page that shows both runs; it needs no server and no network."""
-        return _write(path, replay_page(self._saved, self._title))
+        return write_atomically(path, replay_page(self._saved, self._title))
 
     @property
     def _saved(self) -> dict[str, Any]:
@@ -139,13 +139,6 @@ def _bundle(saved: dict[str, Any], title: str, text: str) -> dict[str, Any]:
         words = f"The replay has {size / 2**20:.1f} MiB, which is too large for a notebook: write it by .page(file)."
         return {"text/plain": f"{text}\n{words}", "text/html": f"<pre>{escape(text)}</pre><p>{escape(words)}</p>"}
     return {REPLAY_TYPE: saved, "text/html": replay_frame(replay_page(saved, title), title), "text/plain": text}
-
-
-def _write(path: str | os.PathLike[str], page: str) -> Path:
-    target = Path(path)
-    with atomic_file(os.path.abspath(target)) as part:
-        Path(part).write_text(page, encoding="utf-8")
-    return target
 
 
 STATIC = Path(__file__).parent / "static"  # written by `npm run build:widget` in labextension/

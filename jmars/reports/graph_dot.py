@@ -26,7 +26,7 @@ from jmars.model import events
 from jmars.model.events import Event
 from jmars.model.status import STATE_NAMES
 from jmars.model.timing import spans
-from jmars.tensor.atomic_file import atomic_file
+from jmars.tensor.atomic_file import write_atomically
 from jmars.units import format_bytes, format_seconds
 
 SMALL = 300  # operands before fusion
@@ -292,10 +292,7 @@ class Drawing:
         kind = target.suffix.lstrip(".").lower()
         if kind not in KINDS:
             raise ValueError(f"{target.name!r} has no known ending; name the file .svg, .png, .pdf or .dot")
-        data = self.dot.encode() if kind == "dot" else self._drawn(kind)
-        with atomic_file(os.path.abspath(target)) as part:
-            Path(part).write_bytes(data)
-        return target
+        return write_atomically(path, self.dot if kind == "dot" else self._drawn(kind))
 
     def _drawn(self, kind: str) -> bytes:
         graphviz = _graphviz()

@@ -17,11 +17,8 @@ import msgpack
 
 from jmars.errors import JmarsError
 from jmars.model.events import GRAPH_BUILT, Event
-from jmars.reports import figures
-from jmars.reports.figures import report_page
-from jmars.reports.graph_dot import Drawing, OperandFacts, graph_dot
-from jmars.reports.run_record import RunRecord
-from jmars.tensor.atomic_file import atomic_file
+from jmars.reports.run_record import RunRecord, RunReports
+from jmars.tensor.atomic_file import write_atomically
 from jmars.units import format_bytes, format_seconds
 
 _HEAD = b"jmars run 1\n"
@@ -32,7 +29,7 @@ DAMAGES = (zlib.error, ValueError, LookupError, TypeError, AttributeError, Arith
 _SUMMARY_ROWS = 8  # of a table in a summary
 
 
-class SavedRun:
+class SavedRun(RunReports):
     """A run that was saved by `Job.save`.
 
     Attributes
@@ -71,33 +68,11 @@ class SavedRun:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name or self.job}: {len(self.record.operands):,} operands>"
 
-    def report(self, path: str | os.PathLike[str]) -> Path:
-        """Write the report of the run, as `Job.report`."""
-        target = Path(path)
-        page = report_page(self.record, f"jmars: {self.name or self.job}")
-        with atomic_file(os.path.abspath(target)) as part:
-            Path(part).write_text(page)
-        return target
+    def _log(self) -> tuple[Sequence[Event], str, str]:
+        return self.events, self.job, self.name or self.job
 
-    def timeline(self) -> Any:
-        """Operands by worker over time, as a Bokeh figure."""
-        return figures.timeline(self.record)
-
-    def memory(self) -> Any:
-        """Memory and spilled bytes over time, as a Bokeh figure."""
-        return figures.memory(self.record)
-
-    def visualize(
-        self, path: str | os.PathLike[str] | None = None, *, fusion: str = "both", colour: str = "kind"
-    ) -> Drawing:
-        """Draw the graph of the newest stage, as `Job.visualize`."""
-        facts = OperandFacts.of(self.events, self.job)
-        if facts.graph is None:
-            raise JmarsError("the run has no graph: the job ended before its first operands")
-        drawing = Drawing(graph_dot(facts.graph, fusion, facts.colours(colour)))
-        if path is not None:
-            drawing.save(path)
-        return drawing
+    def _record(self) -> RunRecord:
+        return self.record
 
     def summary(self) -> str:
         """The run in some lines of text: jobs, seconds by kind of operand and by line, what happened."""
@@ -126,13 +101,10 @@ def save_run(path: str | os.PathLike[str], events: Sequence[Event], job: str, na
     JmarsError
         If the events are larger than `SavedRun` reads.
     """
-    target = Path(path)
     packed = msgpack.packb({"job": job, "name": name, "events": list(events)})
     if len(packed) > _LARGEST:
         raise JmarsError(f"the run of {job} has {len(packed)} bytes of events, more than the {_LARGEST} of a file")
-    with atomic_file(os.path.abspath(target)) as part:
-        Path(part).write_bytes(_HEAD + zlib.compress(packed, 6))
-    return target
+    return write_atomically(path, _HEAD + zlib.compress(packed, 6))
 
 
 def _table(title: str, rows: Sequence[tuple[str, float, int]]) -> list[str]:

@@ -13,6 +13,7 @@ import re
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import xxhash
 
@@ -88,3 +89,10 @@ def _unnamed(path: str) -> int:
         return os.open(os.path.dirname(path), TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o666)
     except OSError:  # if the folder is wrong, opening the named file raises
         return -1
+
+
+def write_atomically(path: str | os.PathLike[str], data: str | bytes) -> Path:
+    """Write a text or bytes to a file, all of it or nothing; returns the path."""
+    with atomic_file(os.path.abspath(path)) as part:
+        Path(part).write_bytes(data.encode() if isinstance(data, str) else data)
+    return Path(path)
