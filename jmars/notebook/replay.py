@@ -87,7 +87,7 @@ class ReplayPair:
     @cached_property
     def difference(self) -> dict[str, Any]:
         """The first and the largest differences: see `jmars.reports.run_difference`."""
-        return run_difference(self.a.events, self.a.job, self.b.events, self.b.job)
+        return run_difference(self.a.record, self.b.record)
 
     def summary(self) -> str:
         """Both runs and their differences in some lines of text."""

@@ -5,16 +5,10 @@ Operands of two runs of the same cell have the same numbers. Runs of different g
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from jmars.model import events
-from jmars.model.events import Event
-from jmars.model.timing import spans
-from jmars.reports.run_record import OperandNames
+from jmars.reports.run_record import RunRecord
 from jmars.units import format_bytes
 
 _TABLE_ROWS = 5  # of a table
@@ -26,6 +20,8 @@ class _Ran:
     """Where and when an operand ran, in seconds since the submission."""
 
     worker: str
+    kind: str
+    line: str
     begin: float
     end: float
 
@@ -38,43 +34,31 @@ class _Ran:
 class _Run:
     """A run as `run_difference` needs it."""
 
-    operands: dict[Operand, _Ran] = field(default_factory=dict)  # as each ran first
-    names: dict[int, OperandNames] = field(default_factory=dict)  # by stage
-    graphs: dict[int, tuple[bytes, ...]] = field(default_factory=dict)  # by stage: common parts of equal graphs
-    totals: dict[str, float] = field(default_factory=dict)
+    operands: dict[Operand, _Ran]  # as each ran first
+    graphs: dict[int, tuple[bytes, ...]]  # by stage: what equal graphs have in common
+    totals: dict[str, float]
 
     @classmethod
-    def of(cls, log: Iterable[Event], job: str) -> _Run:
-        """The run of a job."""
-        run, first, stage, workers = cls(), None, 1, []
-        for _, time, kind, of, data in log:
-            if of != job:
-                continue
-            first = time if first is None else first
-            if kind == events.GRAPH_BUILT:
-                stage, workers = int(data.get("stage_number") or 1), [str(name) for name in data["workers"]]
-                run.names[stage] = OperandNames.of(data)
-                run.graphs[stage] = (repr(data["group_labels"]).encode(), data["after_group"], data["before_group"])
-            elif kind == events.OPERANDS_TIMED:
-                at = int(data["worker"])
-                name = workers[at] if 0 <= at < len(workers) else f"worker-{at}"
-                for row in (spans(time, data) - np.array([first] * 5 + [0])).tolist():
-                    run.operands.setdefault((stage, int(row[5])), _Ran(name, row[2], row[4]))
-            elif kind == events.JOB_MOVED:
-                measured = data.get("measured") or {}
-                run.totals = {"seconds": time - first} | {
-                    name: float(measured[name]) for name in ("peak", "read", "spilled", "moved") if name in measured
-                }
-        return run
+    def of(cls, record: RunRecord) -> _Run:
+        """The run of the only job of a record."""
+        operands: dict[Operand, _Ran] = {}
+        ran = record.operands
+        columns = (ran.stage, ran.number, ran.worker, ran.kind, ran.line, ran.times[:, 2], ran.times[:, 4])
+        for stage, number, worker, kind, line, begin, end in zip(*(column.tolist() for column in columns)):
+            one = _Ran(record.workers[worker], record.kinds[kind], record.lines[line], begin, end)
+            operands.setdefault((stage, number), one)
+        totals = {}
+        for job in record.jobs.values():
+            names = [name for name in ("peak", "read", "spilled", "moved") if name in job.measured]
+            totals = {"seconds": (job.ended or record.end) - job.begun}
+            totals |= {name: float(job.measured[name]) for name in names}
+        return cls(operands, {stage: graph for (_, stage), graph in record.graphs.items()}, totals)
 
     def name(self, operand: Operand, lines: bool = True) -> str:
         """ "sum #12", with its line."""
-        stage, number = operand
-        kind, line = self.names.get(stage, OperandNames()).about(number)
-        line = line if lines else ""
-        return (
-            f"{kind} #{number}" + (f" of stage {stage}" if len(self.names) > 1 else "") + (f" ({line})" if line else "")
-        )
+        (stage, number), ran = operand, self.operands[operand]
+        line = f" ({ran.line})" if lines and ran.line else ""
+        return f"{ran.kind} #{number}" + (f" of stage {stage}" if len(self.graphs) > 1 else "") + line
 
     def by_worker(self) -> dict[str, list[Operand]]:
         """The operands of each worker, in the order in which it ran them."""
@@ -86,22 +70,19 @@ class _Run:
     def by_kind(self) -> dict[str, tuple[float, int]]:
         """Seconds and operands of each kind."""
         found: dict[str, tuple[float, int]] = {}
-        for (stage, number), ran in self.operands.items():
-            kind = self.names.get(stage, OperandNames()).about(number)[0]
-            seconds, n = found.get(kind, (0.0, 0))
-            found[kind] = seconds + ran.seconds, n + 1
+        for ran in self.operands.values():
+            seconds, n = found.get(ran.kind, (0.0, 0))
+            found[ran.kind] = seconds + ran.seconds, n + 1
         return found
 
 
-def run_difference(one: Sequence[Event], one_job: str, other: Sequence[Event], other_job: str) -> dict[str, Any]:
+def run_difference(one: RunRecord, other: RunRecord) -> dict[str, Any]:
     """What differs between two runs, A and B.
 
     Parameters
     ----------
     one, other
-        Events of the runs, in the order of their logs.
-    one_job, other_job
-        Ids of their jobs.
+        The runs, of a single job each.
 
     Returns
     -------
@@ -114,11 +95,11 @@ def run_difference(one: Sequence[Event], one_job: str, other: Sequence[Event], o
     --------
     >>> log = [[1, 10.0, "JobSubmitted", "job-1", {"name": "In [1]"}],
     ...        [2, 12.0, "JobMoved", "job-1", {"state": "succeeded", "error": None, "elapsed": 2.0}]]
-    >>> found = run_difference(log, "job-1", log, "job-1")
+    >>> found = run_difference(RunRecord.of(log), RunRecord.of(log))
     >>> found["first"], found["tables"][0]["rows"][0]["cells"]
     (None, ['seconds', '2.00 s', '2.00 s', '±0.00 s'])
     """
-    a, b = _Run.of(one, one_job), _Run.of(other, other_job)
+    a, b = _Run.of(one), _Run.of(other)
     same = a.graphs == b.graphs
     notes = [] if same else ["The graphs differ, so operands are not compared one by one, but by kind."]
     tables = [_totals(a, b), _kinds(a, b), _workers(a, b), *([_slowest(a, b)] if same else [])]

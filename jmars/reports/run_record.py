@@ -56,12 +56,16 @@ class Operands:
         Begins of the four states of a worker, then the end; shape (operands, 5).
     worker, kind, line
         Numbers into the record's `workers`, `kinds` and `lines`; shape (operands,).
+    stage, number
+        Stage of the job, and number of the operand in the stage; shape (operands,).
     """
 
     times: NDArray[np.float64]
     worker: NDArray[np.int64]
     kind: NDArray[np.int64]
     line: NDArray[np.int64]
+    stage: NDArray[np.int64]
+    number: NDArray[np.int64]
 
     @property
     def seconds(self) -> NDArray[np.float64]:
@@ -89,6 +93,8 @@ class RunRecord:
         Bytes; 0 if unknown.
     transfers
         By (from, to): chunks, bytes, seconds.
+    graphs
+        By job and stage: what equal graphs have in common.
     marks
         (seconds since the start, sentence): lost workers and chunks, plans made anew, jobs that do not move.
 
@@ -114,7 +120,8 @@ class RunRecord:
         self._hosts: dict[int, str] = {}
         self._numbers: dict[str, dict[str, int]] = {"worker": {}, "kind": {}, "line": {}}
         self._names: dict[str, OperandNames] = {}  # of the newest stage, by job
-        self._stages: set[tuple[str, int]] = set()  # (job, number) of the stages that were built
+        self.graphs: dict[tuple[str, int], tuple[bytes, ...]] = {}
+        self._stage: dict[str, int] = {}  # number of the newest stage, by job
         self._worker_names: dict[int, str] = {}  # by the cluster's number, planned for or not
         self._later: list[Event] = []  # the cluster's events since the last job's end; a further job may follow
         self._blocks: list[tuple[NDArray[np.float64], NDArray[np.int64]]] = []
@@ -145,11 +152,9 @@ class RunRecord:
     def operands(self) -> Operands:
         """Columns of the operands that ran."""
         if not self._blocks:
-            none = np.zeros(0, np.int64)
-            return Operands(np.zeros((0, 5)), none, none, none)
+            return Operands(np.zeros((0, 5)), *np.zeros((5, 0), np.int64))
         times = np.concatenate([block for block, _ in self._blocks]) - self.start
-        numbers = np.concatenate([numbers for _, numbers in self._blocks])
-        return Operands(times, numbers[:, 0], numbers[:, 1], numbers[:, 2])
+        return Operands(times, *np.concatenate([numbers for _, numbers in self._blocks]).T)
 
     def by(self, what: str) -> list[tuple[str, float, int]]:
         """(Text, seconds, operands) of each "kind" or "line", the longest first."""
@@ -220,10 +225,11 @@ class RunRecord:
         for number, name in enumerate(data["workers"]):
             self._number("worker", self._worker_names.setdefault(number, str(name)))
         self._names[job.id] = OperandNames.of(data)
-        stage = (job.id, int(data.get("stage_number") or 1))
-        if stage in self._stages:
+        self._stage[job.id] = int(data.get("stage_number") or 1)
+        stage = (job.id, self._stage[job.id])
+        if stage in self.graphs:
             return  # a reader that fell behind the log is told again
-        self._stages.add(stage)
+        self.graphs[stage] = (repr(data["group_labels"]).encode(), data["after_group"], data["before_group"])
         job.operands += int(data["n_after"])
         job.before += int(data["n_before"])
         job.predicted = job.predicted or data.get("predicted") or {}
@@ -237,11 +243,12 @@ class RunRecord:
         block = spans(time, data)
         job.backends |= {str(name) for _, name in data.get("backends") or ()}
         names = self._names.get(job.id, OperandNames())
-        numbers = np.empty((len(block), 3), np.int64)
+        numbers = np.empty((len(block), 5), np.int64)
+        numbers[:, 3], numbers[:, 4] = self._stage.get(job.id, 1), block[:, 5]
         numbers[:, 0] = self._number("worker", self._worker_names.get(worker, f"worker-{worker}"))
         for row, operand in enumerate(block[:, 5].astype(np.int64).tolist()):
             name, line = names.about(operand)
-            numbers[row, 1:] = self._number("kind", name), self._number("line", line)
+            numbers[row, 1:3] = self._number("kind", name), self._number("line", line)
         self._blocks.append((block[:, :5], numbers))
 
     def _host(self, number: int) -> str:
