@@ -20,13 +20,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from jmars.client.cluster_registry import open_clusters
 from jmars.errors import ClusterError
 from jmars.model import events
 from jmars.model.events import Event
-from jmars.model.status import TERMINAL, OperandState
+from jmars.model.status import TERMINAL
 from jmars.model.timing import STATES, spans
 from jmars.reports.run_record import OperandNames, RunRecord
 from jmars.tensor.atomic_file import write_atomically
@@ -152,12 +150,10 @@ class _Trace:
         self.records: list[dict[str, Any]] = []
         self.names = OperandNames()  # of the newest stage
         self.complete = False  # its first event was still there
-        self.timed = False
         self._job = job
         self._zero: float | None = None
         self._workers: dict[int, str] = {}
         self._state: tuple[str, float] | None = None
-        self._begun: dict[int, float] = {}  # operand: when it was handed to a worker, where nothing better is told
         self._ends: dict[int, float] = {}  # when each worker's last operand did
         self._number = 0
 
@@ -180,8 +176,6 @@ class _Trace:
                 self._prepared(time, data)
             elif kind == events.OPERANDS_TIMED:
                 self._ran(time, data)
-            elif kind == events.OPERANDS_MOVED:
-                self._handed(time, data)
             elif kind == events.MEMORY_CHANGED:
                 self._memory(time, data)
             elif kind in _MARKS:
@@ -248,7 +242,7 @@ class _Trace:
     def _ran(self, time: float, data: Mapping[str, Any]) -> None:
         worker = int(data["worker"])
         self._workers.setdefault(worker, f"worker-{worker}")
-        thread, self.timed = _thread(worker), True
+        thread = _thread(worker)
         for row in spans(time, data).tolist():
             name, args = self._about(int(row[5]))
             # a report comes a moment late, so that the next operand may have begun before it: slices must not overlap
@@ -261,18 +255,6 @@ class _Trace:
             for state in (0, 1):
                 if row[state + 1] > row[state]:
                     self._waited(STATES[state], row[state], row[state + 1], thread, **args)
-
-    def _handed(self, time: float, data: Mapping[str, Any]) -> None:
-        """Without times of an operand, a slice from the worker's order to the report."""
-        state, worker = int(data["state"]), int(data["worker"])
-        if self.timed or worker < 0:
-            return
-        for operand in np.frombuffer(data["ids"], "<u4").tolist():
-            if state == OperandState.RUNNING:
-                self._begun[operand] = time
-            elif state == OperandState.FINISHED and operand in self._begun:
-                name, args = self._about(operand)
-                self._waited(name, self._begun.pop(operand), time, _thread(worker), **args)
 
     def _memory(self, time: float, data: Mapping[str, Any]) -> None:
         for name, fields in _COUNTERS.items():

@@ -70,12 +70,6 @@ def test_a_failed_run_tells_its_error():
     assert "FloatingPointError" in end["args"]["error"]
 
 
-def test_without_times_of_the_states_operands_go_from_order_to_report():
-    log = [event for event in simulate(8) if event[2] != "OperandsTimed"]
-    records = check(trace_of(log, "job-1"))
-    assert sum(one["ph"] == "b" for one in records) == next(e[4]["n_after"] for e in log if e[2] == "GraphBuilt")
-
-
 def test_a_log_that_has_lost_its_begin_says_so():
     log = simulate(8)
     assert trace_of(log, "job-1")["otherData"]["complete"]
