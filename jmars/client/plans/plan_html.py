@@ -378,70 +378,39 @@ def layout_layers(n: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
     n
         Boxes.
     edges
-        (input, reader); an edge that closes a cycle, as between groups of operands, is ignored.
+        (input, reader); between groups of operands they may close cycles, which end up in some order.
 
     Examples
     --------
     >>> layout_layers(4, [(0, 2), (1, 2), (2, 3)])
     [[0, 1], [2], [3]]
     """
-    users: list[list[int]] = [[] for _ in range(n)]
-    inputs: list[list[int]] = [[] for _ in range(n)]
-    for a, b in edges:
-        if a != b:
-            users[a].append(b)
-            inputs[b].append(a)
-    depth = _depths(users, inputs)
-    for box in range(n):
-        if not inputs[box] and users[box]:
-            depth[box] = max(0, min(depth[user] for user in users[box]) - 1)  # a source stands next to its user
-    rows: list[list[int]] = [[] for _ in range(max(depth, default=-1) + 1)]
-    for box in range(n):
-        rows[depth[box]].append(box)
-    place = [0.0] * n
+    if not n:
+        return []
+    source, reader = np.array([edge for edge in edges if edge[0] != edge[1]], np.int64).reshape(-1, 2).T
+    depth = np.zeros(n, np.int64)
+    for _ in range(n):  # longest paths; a round for each layer
+        before = depth.copy()
+        np.maximum.at(depth, reader, np.minimum(depth[source] + 1, n - 1))
+        if (depth == before).all():
+            break
+    nearest = np.full(n, n)
+    np.minimum.at(nearest, source, depth[reader])
+    nearest[reader] = n  # no source
+    depth = np.where(nearest < n, np.maximum(nearest - 1, 0), depth)  # a source stands next to its reader
+    rows = np.split(np.argsort(depth, kind="stable"), np.flatnonzero(np.diff(np.sort(depth))) + 1)
+    place = np.zeros(n)
     for row in rows:
-        _spread(row, place)
+        place[row] = (np.arange(len(row)) + 0.5) / len(row)
     for sweep in range(_SWEEPS):
-        near = users if sweep % 2 else inputs
-        for row in reversed(rows) if sweep % 2 else rows:
-            centre = {
-                box: sum(place[other] for other in near[box]) / len(near[box]) if near[box] else place[box]
-                for box in row
-            }
-            row.sort(key=lambda box: (centre[box], box))
-            _spread(row, place)
-    return [row for row in rows if row]
-
-
-def _depths(users: list[list[int]], inputs: list[list[int]]) -> list[int]:
-    """Length of the longest path to each box."""
-    n = len(users)
-    missing = [len(found) for found in inputs]
-    depth, placed = [0] * n, [False] * n
-    line = [box for box in range(n) if not missing[box]]
-    for box in line:
-        placed[box] = True
-    rest = iter(range(n))
-    at = 0
-    while at < len(line) or len(line) < n:
-        if at == len(line):  # all that is left lies behind a cycle: enter it at its first box
-            box = next(box for box in rest if not placed[box])
-            placed[box] = True
-            line.append(box)
-        for user in users[line[at]]:
-            if not placed[user]:
-                depth[user] = max(depth[user], depth[line[at]] + 1)
-                missing[user] -= 1
-                if not missing[user]:
-                    placed[user] = True
-                    line.append(user)
-        at += 1
-    return depth
-
-
-def _spread(row: list[int], place: list[float]) -> None:
-    for i, box in enumerate(row):
-        place[box] = (i + 0.5) / len(row)
+        box, near = (source, reader) if sweep % 2 else (reader, source)
+        degree = np.bincount(box, minlength=n)
+        wide = [k for k, row in enumerate(rows) if len(row) > 1]
+        for k in reversed(wide) if sweep % 2 else wide:
+            centre = np.where(degree, np.bincount(box, place[near], n) / np.maximum(degree, 1), place)
+            rows[k] = rows[k][np.lexsort((rows[k], centre[rows[k]]))]
+            place[rows[k]] = (np.arange(len(rows[k])) + 0.5) / len(rows[k])
+    return [row.tolist() for row in rows]
 
 
 def draw_plan(plan: PlannedRun, path: str | os.PathLike[str] | None, fusion: str, colour: str) -> Drawing:
