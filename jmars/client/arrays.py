@@ -18,7 +18,6 @@ Source: docs/explanation/seeds.md, "Architecture".
 from __future__ import annotations
 
 import ctypes
-import itertools
 import math
 import mmap
 import os
@@ -28,7 +27,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -36,10 +35,12 @@ from jmars.client.connection import Connection
 from jmars.errors import ClusterLostError
 from jmars.kernels.program import refuse_pointers
 from jmars.storage.chunks import ChunkElements, checksum, received
+from jmars.tensor.splits import chunk_boxes
 
 KEYS = 10_000  # of tensors in a message
 
 Array = np.ndarray[Any, Any]
+Item = TypeVar("Item")
 Splits = tuple[tuple[int, ...], ...]
 
 
@@ -60,7 +61,7 @@ class Arrays(ABC):
     def upload(self, key: str, array: Array, splits: Splits) -> None:
         """Store `array` in chunks of `splits` as the tensor `key`, with the present values."""
         refuse_pointers(array.dtype)
-        places = list(boxes(splits))
+        places = list(chunk_boxes(splits))
         self._store(key, len(places), (array[whole(box)] for box in places))
 
     def move(self, key: str, source: Arrays, dtype: np.dtype[Any], splits: Splits) -> None:
@@ -124,28 +125,13 @@ def chunk_numbers(connection: Connection, keys: Sequence[str], timeout: float | 
     return [list(numbers) for answer in answers for numbers in answer]
 
 
-def boxes(splits: Splits) -> Iterator[tuple[slice, ...]]:
-    """Place of each chunk in the whole, in C order of the grid.
-
-    Examples
-    --------
-    >>> [box[0].start for box in boxes(((2, 3, 1),))]
-    [0, 2, 5]
-    """
-    axes: list[Sequence[slice]] = []
-    for lengths in splits:
-        stops = list(itertools.accumulate(lengths))
-        axes.append([slice(stop - length, stop) for stop, length in zip(stops, lengths, strict=True)])
-    return itertools.product(*axes)
-
-
 def whole(box: tuple[slice, ...]) -> Any:
     """Index of a box, which gives an array for a chunk without axes too."""
     return (*box, ...)
 
 
 PIN_WAIT = 1.0  # seconds that `pin` waits at most
-BATCH = 1000  # tensors with chunks pinned at the same time
+BATCH = 1000  # tensors, or chunks of a tensor, pinned at the same time
 
 
 class SharedMemory(Arrays):
@@ -174,7 +160,10 @@ class SharedMemory(Arrays):
         refuse_pointers(dtype)
         result = np.empty(tuple(map(sum, splits)), dtype)
         (chunks,) = chunk_numbers(self._connection, [key])
-        for group in self._groups(zip(chunks, boxes(splits), strict=True), dtype.itemsize):
+        places = zip(chunks, chunk_boxes(splits), strict=True)
+        for group in self._groups(
+            (max(result[whole(box)].nbytes, mmap.PAGESIZE), (chunk, box)) for chunk, box in places
+        ):
             with self._pinned([chunk for chunk, _ in group]) as offsets:
                 for offset, (_, box) in zip(offsets, group, strict=True):
                     part = result[whole(box)]
@@ -193,14 +182,17 @@ class SharedMemory(Arrays):
             refuse_pointers(dtype)
         found: list[Any] = []
         numbers = chunk_numbers(self._connection, [key for key, _, _ in wanted])
-        parts = ((chunks, one) for chunks, one in zip(numbers, wanted, strict=True))
-        for group in self._batches(parts):
+        sizes = (math.prod(map(sum, splits)) * dtype.itemsize for _, dtype, splits in wanted)
+        parts = zip(numbers, wanted, strict=True)
+        for group in self._groups(
+            (size + len(one[0]) * mmap.PAGESIZE, one) for size, one in zip(sizes, parts, strict=True)
+        ):
             pinned = list(dict.fromkeys(chunk for chunks, _ in group for chunk in chunks))
             with self._pinned(pinned) as offsets:
                 offset_of = dict(zip(pinned, offsets, strict=True))
                 for chunks, (_, dtype, splits) in group:
                     value = np.empty(tuple(map(sum, splits)), dtype)
-                    for chunk, box in zip(chunks, boxes(splits), strict=True):
+                    for chunk, box in zip(chunks, chunk_boxes(splits), strict=True):
                         part = value[whole(box)]
                         part[...] = np.ndarray(part.shape, dtype, self._memory, offset_of[chunk])
                     found.append(value if splits else value[()])
@@ -209,7 +201,7 @@ class SharedMemory(Arrays):
     def chunks(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Iterator[Array]:
         """Own copies of the chunks of the tensor `key`, in turn, in C order."""
         (numbers,) = chunk_numbers(self._connection, [key])
-        for chunk, box in zip(numbers, boxes(splits), strict=True):
+        for chunk, box in zip(numbers, chunk_boxes(splits), strict=True):
             yield self._copy(chunk, dtype, box)
 
     def _copy(self, chunk: int, dtype: np.dtype[Any], box: tuple[slice, ...]) -> Array:
@@ -263,7 +255,7 @@ class SharedMemory(Arrays):
         try:
             offsets = self._connection.ask("store", "pin", ticket, chunks, True, timeout=PIN_WAIT)
             views = []
-            for offset, box in zip(offsets, boxes(splits), strict=True):
+            for offset, box in zip(offsets, chunk_boxes(splits), strict=True):
                 view = np.ndarray(tuple(one.stop - one.start for one in box), dtype, self._memory, offset)
                 view.flags.writeable = False
                 views.append(view)
@@ -285,32 +277,16 @@ class SharedMemory(Arrays):
             raise ClusterLostError("the cluster is gone, and its memory with it; start a new one with jmars.Cluster()")
         return self._mapped
 
-    def _batches(self, parts: Iterable[tuple[list[int], Any]]) -> Iterator[list[tuple[list[int], Any]]]:
-        """Tensors with their chunks, in batches of at most a quarter of the memory; or of a single tensor."""
-        batch: list[tuple[list[int], Any]] = []
+    def _groups(self, parts: Iterable[tuple[int, Item]]) -> Iterator[list[Item]]:
+        """Items with bytes to pin, in groups of at most a quarter of the memory; or of a single item."""
+        group: list[Item] = []
         held = 0
-        for chunks, one in parts:
-            _, dtype, splits = one
-            size = math.prod(map(sum, splits)) * dtype.itemsize + len(chunks) * mmap.PAGESIZE
-            if batch and (held + size > self._window or len(batch) == BATCH):
-                yield batch
-                batch, held = [], 0
-            batch.append((chunks, one))
-            held += size
-        if batch:
-            yield batch
-
-    def _groups(self, parts: Iterator[tuple[int, tuple[slice, ...]]], itemsize: int) -> Iterator[list[tuple[int, Any]]]:
-        """Chunks with their boxes, in groups of at most a quarter of the memory, or of a single chunk."""
-        group: list[tuple[int, Any]] = []
-        held = 0
-        for chunk, box in parts:
-            size = itemsize * math.prod(one.stop - one.start for one in box)
-            if group and held + size > self._window:
+        for size, item in parts:
+            if group and (held + size > self._window or len(group) == BATCH):
                 yield group
                 group, held = [], 0
-            group.append((chunk, box))
-            held += max(size, mmap.PAGESIZE)
+            group.append(item)
+            held += size
         if group:
             yield group
 
@@ -341,7 +317,7 @@ class StreamedArrays(Arrays):
         """A copy of the tensor `key`, assembled here chunk by chunk."""
         refuse_pointers(dtype)
         result = np.empty(tuple(map(sum, splits)), dtype)
-        for box, chunk in zip(boxes(splits), self.chunks(key, dtype, splits), strict=True):
+        for box, chunk in zip(chunk_boxes(splits), self.chunks(key, dtype, splits), strict=True):
             result[whole(box)] = chunk
         return result
 
@@ -355,7 +331,7 @@ class StreamedArrays(Arrays):
         found: list[Any] = []
         for _, dtype, splits in wanted:
             value = np.empty(tuple(map(sum, splits)), dtype)
-            for box in boxes(splits):
+            for box in chunk_boxes(splits):
                 value[whole(box)] = next(chunks)
             found.append(value if splits else value[()])
         return found
@@ -367,7 +343,7 @@ class StreamedArrays(Arrays):
         return self._read(self._parts(numbers, dtype, splits))
 
     def _parts(self, numbers: Sequence[int], dtype: np.dtype[Any], splits: Splits) -> list[Part]:
-        shapes = [tuple(one.stop - one.start for one in box) for box in boxes(splits)]
+        shapes = [tuple(one.stop - one.start for one in box) for box in chunk_boxes(splits)]
         return [(number, dtype, shape) for number, shape in zip(numbers, shapes, strict=True)]
 
     def _read(self, parts: Sequence[Part]) -> Iterator[Array]:

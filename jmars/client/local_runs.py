@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from jmars.client.arrays import Array, boxes, whole
+from jmars.client.arrays import Array, whole
 from jmars.client.auto_persist import SMALL, computed_whole, named
 from jmars.config import config
 from jmars.kernels.blocks import open_spares
@@ -37,6 +37,7 @@ from jmars.tensor.from_array import FromArray, copied_bytes
 from jmars.tensor.operand import Operand, Splits, TensorData
 from jmars.tensor.small_values import PERHAPS_SMALL
 from jmars.tensor.small_values import SMALL as SMALL_VALUE
+from jmars.tensor.splits import chunk_boxes
 from jmars.tensor.structure import bindings, digest
 from jmars.tensor.tensor_graph import LinkedGraph, Stored
 
@@ -302,7 +303,7 @@ def _joined(node: TensorData, chunks: list[Any]) -> Array:
         assert value.shape == node.shape and value.dtype == node.dtype, (value.shape, value.dtype, node)
         return value
     value = np.empty(node.shape, node.dtype)
-    for chunk, box in zip(chunks, boxes(node.chunks), strict=True):
+    for chunk, box in zip(chunks, chunk_boxes(node.chunks), strict=True):
         value[whole(box)] = chunk
     value.flags.writeable = False
     return value
@@ -369,7 +370,7 @@ class LocalLeaves:
         for node, operand in leaves:
             op = node.op
             if isinstance(op, FromArray) and op.checksum is None:
-                chunks: list[Array] | None = [op.array[whole(box)] for box in boxes(node.chunks)]
+                chunks: list[Array] | None = [op.array[whole(box)] for box in chunk_boxes(node.chunks)]
             else:
                 chunks = self._stored(node) if isinstance(operand, Stored) else None
             if chunks is None:

@@ -6,8 +6,8 @@ Source: docs/explanation/seeds.md, "Chunk graph"; Mars `decide_chunk_sizes`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate, product
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,17 @@ UNCUT_BYTES = 2**20  # bytes of a chunk that is not cut
 SLIVER = 16  # a chunk this many times shorter than the longest of its axis is a sliver
 
 ChunkSize = Any  # int | None | tuple of (int | None | tuple of int), one per axis
+
+
+def chunk_boxes(splits: Splits) -> Iterator[tuple[slice, ...]]:
+    """Place of each chunk in the whole, in C order of the grid.
+
+    Examples
+    --------
+    >>> [box[0].start for box in chunk_boxes(((2, 3, 1),))]
+    [0, 2, 5]
+    """
+    return product(*([slice(stop - n, stop) for stop, n in zip(accumulate(axis), axis)] for axis in splits))
 
 
 def split_axis(length: int, chunk_size: int) -> tuple[int, ...]:

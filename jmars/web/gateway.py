@@ -18,7 +18,6 @@ import secrets
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from itertools import accumulate, product
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -34,6 +33,7 @@ from jmars.model.status import TERMINAL, JobState
 from jmars.storage.chunks import checksum
 from jmars.switches import checked
 from jmars.tensor.operand import Splits, TensorData, is_known
+from jmars.tensor.splits import chunk_boxes
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import Stored, TensorGraph
 from jmars.web.call_document import build
@@ -393,10 +393,7 @@ def _result(data: TensorData) -> GraphResult:
 
 async def _parts(array: np.ndarray[Any, Any], splits: Splits) -> AsyncIterator[bytes]:
     """The chunks of an array as bytes."""
-    axes: list[list[slice]] = [
-        [slice(stop - n, stop) for stop, n in zip(accumulate(lengths), lengths)] for lengths in splits
-    ]
-    for box in product(*axes):
+    for box in chunk_boxes(splits):
         index: Any = (*box, ...)
         yield np.ascontiguousarray(array[index]).tobytes()
 

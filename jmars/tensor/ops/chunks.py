@@ -35,7 +35,7 @@ from jmars.tensor.engine import current_engine
 from jmars.tensor.operand import Length, NeedsLengthError, Operand, Splits, TensorData, TensorMeta, Unknown, new_data
 from jmars.tensor.parts import Part, PartOf, splits_of
 from jmars.tensor.protocols import offers
-from jmars.tensor.splits import SLIVER, ChunkSize, common_splits, decide_splits
+from jmars.tensor.splits import SLIVER, ChunkSize, chunk_boxes, common_splits, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
 Ints = NDArray[np.int64]
@@ -315,8 +315,7 @@ def split_pieces(out: Array, inputs: Sequence[Array], params: tuple[Lengths, ...
     """Copies a chunk piece by piece into a 1-d array; `params` are the lengths of the pieces along the axes."""
     (x,) = inputs
     at = 0
-    axes = [[slice(end - n, end) for n, end in zip(own, itertools.accumulate(own))] for own in params]
-    for box in itertools.product(*axes):
+    for box in chunk_boxes(params):
         piece = x[box]
         out[at : at + piece.size].reshape(piece.shape)[...] = piece
         at += piece.size
@@ -381,8 +380,7 @@ def join_pieces(out: Array, inputs: Sequence[Array], params: tuple[Lengths, ...]
         pieces = [line[a:b] for a, b in zip([0, *ends[:-1].tolist()], ends.tolist())]
     else:
         pieces = [one[a:b] for one, (a, b) in zip(inputs, pairs.tolist(), strict=True)]
-    axes = [[slice(end - n, end) for n, end in zip(own, itertools.accumulate(own))] for own in params]
-    for box, piece in zip(itertools.product(*axes), pieces, strict=True):
+    for box, piece in zip(chunk_boxes(params), pieces, strict=True):
         there = out[box]
         there[...] = piece.reshape(there.shape)
 
