@@ -38,7 +38,7 @@ from jmars.model.collector import without_collections
 from jmars.model.events import Event
 from jmars.model.messages import Failure
 from jmars.model.status import STATE_NAMES, JobState
-from jmars.reports.run_record import RunReports
+from jmars.reports.saved_run import RunReports, save_run
 from jmars.tensor.operand import SourceLine, TensorData, raise_at, warn_user
 from jmars.tensor.structure import detach
 from jmars.tensor.tensor_graph import LinkedGraph, Stored
@@ -271,8 +271,6 @@ class Job(Shown, RunReports):
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write the run so far to a file, which `jmars.replay(path)` reads on any machine; returns the path."""
-        from jmars.reports.saved_run import save_run
-
         return save_run(path, *self._log())
 
     def _log(self) -> tuple[list[Event], str, str]:

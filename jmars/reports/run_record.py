@@ -7,23 +7,19 @@ folded in the time line.
 
 from __future__ import annotations
 
-import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from jmars.errors import ClusterError
 from jmars.model import events
 from jmars.model.events import Event
 from jmars.model.status import TERMINAL
 from jmars.model.timing import bytes_to_read, spans
-from jmars.tensor.atomic_file import write_atomically
 
 
 @dataclass
@@ -261,74 +257,6 @@ class RunRecord:
             known[name] = len(known)
             {"worker": self.workers, "kind": self.kinds, "line": self.lines}[what].append(name)
         return known[name]
-
-
-class RunReports:
-    """What a run tells of itself, of its events alone: base class of `Job` and `SavedRun`."""
-
-    def _log(self) -> tuple[Sequence[Event], str, str]:
-        """Events of the run and of its cluster, in their order; id and name of the job."""
-        raise NotImplementedError
-
-    def _record(self) -> RunRecord:
-        """The run so far as columns."""
-        events, job, _ = self._log()
-        return RunRecord.of(events, [job])
-
-    def report(self, path: str | os.PathLike[str]) -> Path:
-        """Write a report of the run so far as an HTML page that needs no server and no network; returns the path.
-
-        Operands by worker, memory and spill, transfers between hosts, seconds by kind of operand and by line, and
-        predicted beside measured figures. Raises JmarsError without Bokeh (`pip install "jmars[reports]"`).
-        """
-        from jmars.reports.figures import report_page
-
-        return write_atomically(path, report_page(self._record(), f"jmars: {self._log()[2]}"))
-
-    def timeline(self) -> Any:
-        """Operands by worker over time, as a Bokeh figure; see `report`."""
-        from jmars.reports.figures import timeline
-
-        return timeline(self._record())
-
-    def memory(self) -> Any:
-        """Memory and spilled bytes over time, as a Bokeh figure; see `report`."""
-        from jmars.reports.figures import memory
-
-        return memory(self._record())
-
-    def visualize(
-        self, path: str | os.PathLike[str] | None = None, *, fusion: str = "both", colour: str = "kind"
-    ) -> Any:
-        """Draw the graph of the newest stage before and after fusion; notebooks show the result.
-
-        Parameters
-        ----------
-        path
-            File to write: .svg, .png, .pdf, or .dot for Graphviz's text; None for none.
-        fusion
-            "before", "after" or "both".
-        colour
-            Of the operands after fusion: by "kind", "state", "worker" or "seconds". Graphs of more than 300 operands
-            are drawn by layers, coloured by kind.
-
-        Raises
-        ------
-        ClusterError
-            If the job has no graph.
-        JmarsError
-            If Graphviz is not installed.
-        """
-        from jmars.reports.graph_dot import Drawing, OperandFacts, graph_dot
-
-        events, job, _ = self._log()
-        facts = OperandFacts.of(events, job)
-        if facts.graph is None:
-            raise ClusterError(f"{job} has no graph: it is prepared still, or ended before its first operands")
-        drawing = Drawing(graph_dot(facts.graph, fusion, facts.colours(colour)))
-        if path is not None:
-            drawing.save(path)
-        return drawing
 
 
 class OperandNames(Struct, frozen=True):

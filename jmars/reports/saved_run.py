@@ -1,5 +1,7 @@
 """SavedRun: the events of a job in a file, to look at later, on any machine, without a cluster.
 
+`RunReports` has the methods by which saved runs and jobs report.
+
 A file is a line of text, then compressed msgpack: no code is in it, so a file of somebody else is safe to read. Events
 are checked before they are folded: types, and numbers by which memory is reserved.
 """
@@ -15,9 +17,9 @@ from typing import Any
 
 import msgpack
 
-from jmars.errors import JmarsError
+from jmars.errors import ClusterError, JmarsError
 from jmars.model.events import GRAPH_BUILT, Event
-from jmars.reports.run_record import RunRecord, RunReports
+from jmars.reports.run_record import RunRecord
 from jmars.tensor.atomic_file import write_atomically
 from jmars.units import format_bytes, format_seconds
 
@@ -27,6 +29,74 @@ _MOST = 1_000_000  # events, and entries of a list or table in an event
 # errors of reading and folding the events of a damaged file
 DAMAGES = (zlib.error, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, msgpack.UnpackException)
 _SUMMARY_ROWS = 8  # of a table in a summary
+
+
+class RunReports:
+    """What a run tells of itself, of its events alone: base class of `Job` and `SavedRun`."""
+
+    def _log(self) -> tuple[Sequence[Event], str, str]:
+        """Events of the run and of its cluster, in their order; id and name of the job."""
+        raise NotImplementedError
+
+    def _record(self) -> RunRecord:
+        """The run so far as columns."""
+        events, job, _ = self._log()
+        return RunRecord.of(events, [job])
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write a report of the run so far as an HTML page that needs no server and no network; returns the path.
+
+        Operands by worker, memory and spill, transfers between hosts, seconds by kind of operand and by line, and
+        predicted beside measured figures. Raises JmarsError without Bokeh (`pip install "jmars[reports]"`).
+        """
+        from jmars.reports.figures import report_page
+
+        return write_atomically(path, report_page(self._record(), f"jmars: {self._log()[2]}"))
+
+    def timeline(self) -> Any:
+        """Operands by worker over time, as a Bokeh figure; see `report`."""
+        from jmars.reports.figures import timeline
+
+        return timeline(self._record())
+
+    def memory(self) -> Any:
+        """Memory and spilled bytes over time, as a Bokeh figure; see `report`."""
+        from jmars.reports.figures import memory
+
+        return memory(self._record())
+
+    def visualize(
+        self, path: str | os.PathLike[str] | None = None, *, fusion: str = "both", colour: str = "kind"
+    ) -> Any:
+        """Draw the graph of the newest stage before and after fusion; notebooks show the result.
+
+        Parameters
+        ----------
+        path
+            File to write: .svg, .png, .pdf, or .dot for Graphviz's text; None for none.
+        fusion
+            "before", "after" or "both".
+        colour
+            Of the operands after fusion: by "kind", "state", "worker" or "seconds". Graphs of more than 300 operands
+            are drawn by layers, coloured by kind.
+
+        Raises
+        ------
+        ClusterError
+            If the job has no graph.
+        JmarsError
+            If Graphviz is not installed.
+        """
+        from jmars.reports.graph_dot import Drawing, OperandFacts, graph_dot
+
+        events, job, _ = self._log()
+        facts = OperandFacts.of(events, job)
+        if facts.graph is None:
+            raise ClusterError(f"{job} has no graph: it is prepared still, or ended before its first operands")
+        drawing = Drawing(graph_dot(facts.graph, fusion, facts.colours(colour)))
+        if path is not None:
+            drawing.save(path)
+        return drawing
 
 
 class SavedRun(RunReports):
