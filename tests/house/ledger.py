@@ -44,7 +44,7 @@ TABLE = """
             plan/c_planners.py plan/revision.py plan/choice.py
   3650  plan core: order, costs, simulation
             plan/*
-  2500  what-if, advice, plan views
+  2450  what-if, advice, plan views
             client/plans/*
   1900  fail-over of a detached scheduler
             scheduler/journal.py scheduler/resuming.py worker/remote_scheduler.py deploy/scheduler_process.py
@@ -75,7 +75,7 @@ TABLE = """
             engines/* deploy/engine_head.py client/engine_clusters.py
   8420  host: memory, dispatch, processes
             memory/* dispatch/* processes/* worker/* storage/*
-  4250  REST gateway and client
+  4100  REST gateway and client
             web/* client/session.py
    400  dependency counting
             flow.py
@@ -87,7 +87,7 @@ TABLE = """
             notebook/cell*.py notebook/magic.py notebook/flags.py notebook/lexer.py
             notebook/namespace.py notebook/numpy_names.py notebook/running_cell.py
             notebook/kernel_access.py notebook/user_arrays.py notebook/__init__.py
-  4500  notebook: view
+  4300  notebook: view
             notebook/*
   1500  reports, replay, pictures
             reports/*
@@ -95,7 +95,7 @@ TABLE = """
             deploy/* actors/*
    520  xarray
             client/xarray*.py
-  4650  client core
+  4500  client core
             client/*
   2300  model and settings
             *
