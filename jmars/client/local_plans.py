@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jmars.kernels.float_errors import FloatError, message
 from jmars.kernels.group_run import GroupSpec, group_spec
 from jmars.kernels.program import Call, Elementwise, Program
-from jmars.optimize import Compiled, TooManyOperandsError, compile_graph
+from jmars.optimize import TooManyOperandsError, compile_graph
 from jmars.plan.costs import prior, signature
 from jmars.tensor.chunk import ChunkGraph
 from jmars.tensor.structure import Slot, canonical
@@ -55,7 +54,6 @@ class LocalPlan:
     calls: bool
     _spec: GroupSpec
     _slots: list[tuple[int, int, int]]  # (step, which of its arguments, slot): a bound value stands first there
-    _errors: dict[tuple[int, ...], tuple[int, str]] = field(default_factory=dict)  # those that `warning` found before
 
     def spec(self, bound: Sequence[Any]) -> GroupSpec:
         """The group, with the values that its operands bind."""
@@ -67,23 +65,6 @@ class LocalPlan:
             args = (*args[:place], (bound[slot], *args[place][1:]), *args[place + 1 :])
             steps[step] = steps[step]._replace(args=args)
         return replace(self._spec, steps=tuple(steps))
-
-    def warning(
-        self, linked: LinkedGraph, settings: Mapping[str, Any], capacity: int, error: tuple[int, ...]
-    ) -> tuple[int, str]:
-        """The number of the node that a floating point error is about, and NumPy's text.
-
-        The graph is compiled once more, by the same arguments as before, since plans keep no graph.
-        """
-        found = self._errors.get(error)
-        if found is None:
-            compiled = _compiled(linked, settings, capacity)
-            step, *inside = error
-            told = FloatError(*inside)
-            operand, node = compiled.source(np.flatnonzero(compiled.after.program >= 0).tolist()[step], told)
-            number = -1 if operand.line is None else operand.line.lineno
-            found = self._errors[error] = number, message(node, told.bit)
-        return found
 
 
 class _Rows(NamedTuple):
@@ -110,8 +91,9 @@ def local_plan(linked: LinkedGraph, settings: Mapping[str, Any], capacity: int) 
     """
     if any(operand.annotation is not None for operand in linked.operands):
         return None
+    graph = canonical(TensorGraph.from_linked(linked, [""] * len(linked.nodes)))
     try:
-        after = _compiled(linked, settings, capacity).after
+        after = compile_graph(graph, settings, room=_room(capacity), most=MOST_OPERANDS).after
     except TooManyOperandsError:
         return None
     computed = np.flatnonzero(after.program >= 0)
@@ -127,11 +109,6 @@ def local_plan(linked: LinkedGraph, settings: Mapping[str, Any], capacity: int) 
 
 def _room(capacity: int) -> int:
     return min(MEMORY, capacity // PLANS_SHARE)
-
-
-def _compiled(linked: LinkedGraph, settings: Mapping[str, Any], capacity: int) -> Compiled:
-    graph = canonical(TensorGraph.from_linked(linked, [""] * len(linked.nodes)))
-    return compile_graph(graph, settings, room=_room(capacity), most=MOST_OPERANDS)
 
 
 def _seconds(program: Program) -> float:

@@ -3,8 +3,8 @@
 A job takes some ten milliseconds, so a loop that asks for a value in each turn (`if norm(g) < tol: break`) would wait
 for jobs. A graph is computed here where its prediction takes at most `config.local_seconds` and its inputs are small
 or in shared memory; plans are kept by the structure of the graph. Small values on the way become NumPy arrays of their
-nodes, so the next turn begins with values. Where a run here does not succeed, the caller runs the graph on the cluster,
-which reports errors with the user's line.
+nodes, so the next turn begins with values. Where a run here fails or has to warn, the caller runs the graph on the
+cluster, which reports errors and warnings with the user's line.
 Source: docs/decisions/0043-small-values-in-the-client.md.
 
 LocalLeaves: chunks that a run in the client's process reads: parts of NumPy arrays, and tensors of the cluster.
@@ -153,18 +153,11 @@ class LocalRuns:
         linked = LinkedGraph.of([node], held)
         if node.has_unknown_lengths and node.most_bytes > min(PERHAPS_SMALL, ALL_NAMED - _large_bytes()):
             return None
-        lines = [operand.line for operand in linked.operands]
         try:
-            if self._refuses(linked):
-                return None
-            value, warned = self._run(linked)
+            return None if self._refuses(linked) else self._run(linked)
         except Exception as error:  # the cluster computes it, and raises the error with the user's line
             log.debug("not computed in this process: %r", error)
             return None
-        if warned:
-            told = [(linked.nodes[k].key, lines[k], text) for k, text in warned]
-            self._cluster.float_warnings.tell(told)
-        return value
 
     def _refuses(self, linked: LinkedGraph) -> bool:
         """Whether the graph must run on the cluster; adds its small intermediates to its results."""
@@ -187,8 +180,8 @@ class LocalRuns:
                 room -= size
         return False
 
-    def _run(self, linked: LinkedGraph) -> tuple[Array | None, list[tuple[int, str]]]:
-        """Run a graph; returns the value of its first result, and numbers of nodes with texts to warn of."""
+    def _run(self, linked: LinkedGraph) -> Array | None:
+        """Run a graph; returns the value of its first result, None where the cluster must compute it."""
         from jmars.client.local_plans import local_plan
 
         structure = digest(linked.operands, linked.nodes, linked.inputs, linked.results, {})
@@ -205,11 +198,11 @@ class LocalRuns:
             plan = local_plan(linked, settings, self._cluster.capacity)
             self._keep(plans, structure, plan)
         if plan is None or plan.seconds > config.local_seconds:
-            return None, []
+            return None
         leaves = [(linked.nodes[k], linked.operands[k]) for k in plan.leaves]
         with _one_run, self._leaves.read(leaves) as arrays:
             if arrays is None:
-                return None, []
+                return None
             chunks = [arrays[leaf][index] for leaf, index in plan.inputs]
             spec = plan.spec(bindings(linked.operands, ()).values)
             end = time.monotonic() + LATE * config.local_seconds
@@ -222,12 +215,13 @@ class LocalRuns:
             raise error  # an interrupt, or from another handler of a signal: no function of a user runs here
         if report.failure is not None or report.stopped:
             self._keep(plans, structure, None)
-            return None, []
+            return None
+        if report.warned:  # a job finds the lines to warn at
+            return None
         if time.monotonic() > end:  # a single kernel does not ask
             self._keep(plans, structure, None)
         self.runs += 1
-        warned = [plan.warning(linked, settings, self._cluster.capacity, error) for error in report.warned]
-        return _take(linked, plan, [*outputs, *inputs]), sorted(dict.fromkeys(warned), key=lambda one: one[0])
+        return _take(linked, plan, [*outputs, *inputs])
 
     def _keep(self, plans: dict[bytes, LocalPlan | None], structure: bytes, plan: LocalPlan | None) -> None:
         with self._lock:
