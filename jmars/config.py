@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from jmars.errors import ClusterError, SettingError
 from jmars.switches import TASK_DEFAULTS, checked, load_settings
@@ -41,13 +41,13 @@ class Config:
         self.view: str = os.environ.get("JMARS_VIEW", "")  # one of VIEWS; "": a line that opens for long jobs
         self.chunk_size_limit: int = 128 * 2**20  # bytes of one chunk where no chunk_size is given
         # predicted seconds of a value that is computed in this process; 0: none is (client/local_runs.py)
-        self.local_seconds: float = _seconds("JMARS_LOCAL_SECONDS", 0.05)
+        self.local_seconds: float = _variable("JMARS_LOCAL_SECONDS", 0.05, _seconds)
         # bytes of a tensor that another library takes as a NumPy array (tensor/from_array.py): from
         # `array_warning` on with a warning; beyond `array_limit` an error, where 0 is half of the free memory
-        self.array_warning: int = _size("JMARS_ARRAY_WARNING", 256 * 2**20)
-        self.array_limit: int = _size("JMARS_ARRAY_LIMIT", 0)
+        self.array_warning: int = _variable("JMARS_ARRAY_WARNING", 256 * 2**20, parse_bytes)
+        self.array_limit: int = _variable("JMARS_ARRAY_LIMIT", 0, parse_bytes)
         # processes that schedule the clusters that are started here; 0: their control process does
-        self.schedulers: int = _whole("JMARS_SCHEDULERS", 0)
+        self.schedulers: int = _variable("JMARS_SCHEDULERS", 0, _schedulers)
         # whether values of earlier runs are used: on, off, or fresh, where all is computed and kept for later runs
         self.reuse: str = _reuse(os.environ.get("JMARS_REUSE", "on"))
         self.combine_size: int = 4  # chunks that one step of a tree reduction combines
@@ -100,15 +100,25 @@ def _reuse(value: str) -> str:
     return value
 
 
-def _seconds(variable: str, default: float) -> float:
-    """Seconds that a variable of the environment gives."""
-    text = os.environ.get(variable)
+Value = TypeVar("Value")
+
+
+def _variable(name: str, default: Value, read: Callable[[str], Value]) -> Value:
+    """The value that a variable of the environment gives; raises SettingError if `read` raises ValueError."""
+    text = os.environ.get(name)
     try:
-        value = float(text) if text else default
+        return read(text) if text else default
+    except ValueError as error:
+        raise SettingError(f"{name}: {error}, or unset it") from None
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
     except ValueError:
         value = math.nan
     if not value >= 0:
-        raise SettingError(f"{variable} is {text!r}, not a number of seconds: set a number from 0 on, or unset it")
+        raise ValueError(f"{text!r} is not a number of seconds; set a number from 0 on")
     return value
 
 
@@ -119,23 +129,8 @@ def checked_schedulers(number: Any) -> int:
     return number
 
 
-def _whole(variable: str, default: int) -> int:
-    """A number of schedulers that a variable of the environment gives."""
-    text = os.environ.get(variable)
-    try:
-        return checked_schedulers(int(text) if text else default)
-    except ValueError:
-        hint = f"set a whole number from 0 to {MOST_SCHEDULERS}, or unset it"
-        raise SettingError(f"{variable} is {text!r}: {hint}") from None
-
-
-def _size(variable: str, default: int) -> int:
-    """Bytes that a variable of the environment gives, as "2GiB"."""
-    text = os.environ.get(variable)
-    try:
-        return parse_bytes(text) if text else default
-    except ValueError as error:
-        raise SettingError(f"{variable}: {error}, or unset it") from None
+def _schedulers(text: str) -> int:
+    return checked_schedulers(int(text) if text.isdecimal() else text)
 
 
 config = Config()

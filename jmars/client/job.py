@@ -586,7 +586,7 @@ def with_recovery(cluster: Cluster, data: TensorData, fetch: Callable[[], Value]
                 raise
             for key in {data.key, *error.keys}:
                 cluster.lose(key)
-            _compute(cluster, data)
+            run_job(cluster, [data])
     raise AssertionError("the last try returns or raises")
 
 
@@ -607,12 +607,14 @@ def _size(node: TensorData) -> int:
     return math.prod(map(sum, node.chunks)) * node.dtype.itemsize
 
 
-def _compute(cluster: Cluster, data: TensorData) -> Any:
-    job = cluster.submit_data([data])
+def run_job(cluster: Cluster, data: Sequence[TensorData]) -> None:
+    """Compute nodes by a job and wait for its end; an interrupt cancels the job. Raises the job's error."""
+    job = cluster.submit_data(data)
     try:
         job.wait()
-    except BaseException:  # an interrupt
+    except BaseException:
         job.cancel()
+        job.wait(5)
         raise
     if job.error is not None:
         raise job.error

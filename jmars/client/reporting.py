@@ -77,13 +77,13 @@ def performance_report(path: str | os.PathLike[str], cluster: Any = None) -> Ite
     figures.bokeh("plotting")
     if not Path(path).absolute().parent.is_dir():
         raise FileNotFoundError(f"no folder {Path(path).absolute().parent} for the report; make the folder first")
-    found = cluster or _default()
+    found = cluster or next(reversed(open_clusters()), None)
     recorder = None if found is None else _Recorder(found)
     try:
         yield
     finally:
         if recorder is None:
-            found = _default()
+            found = next(reversed(open_clusters()), None)
             if found is None:
                 raise ClusterError("no cluster ran in the block of performance_report; start one with jmars.Cluster()")
             record = RunRecord.of(all_events(found, ""))
@@ -129,12 +129,6 @@ class _Recorder:
             if upto <= self._since:
                 return
             self._since = upto
-
-
-def _default() -> Any:
-    """The newest open cluster of this process, None without one."""
-    mine = [one for one in open_clusters() if not getattr(one, "closed", True)]
-    return mine[-1] if mine else None
 
 
 _SCHEDULER = 1  # its thread; those of the workers begin behind it

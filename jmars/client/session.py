@@ -21,6 +21,7 @@ import numpy as np
 from jmars.client import plans
 from jmars.client.auto_persist import repeats
 from jmars.client.cluster import Cluster, default_cluster, default_settings
+from jmars.client.job import run_job
 from jmars.config import config
 from jmars.deploy.memory import available, room_for_chunks
 from jmars.devices.find import is_gpu
@@ -270,16 +271,7 @@ def plan_on(cluster: Cluster | None, data: Sequence[TensorData], policy: str | N
 
 def run(cluster: Cluster, data: Sequence[TensorData]) -> None:
     """Compute nodes, with auto-persisted nodes, and wait; an interrupt cancels the job."""
-    job = cluster.submit_data([*data, *repeats(data, cluster.retained(), cluster.capacity).kept])
-    try:
-        job.wait()
-    except BaseException:
-        job.cancel()
-        job.wait(5)
-        raise
-    error = job.error
-    if error is not None:
-        raise error
+    run_job(cluster, [*data, *repeats(data, cluster.retained(), cluster.capacity).kept])
 
 
 def using_gpus(cluster: Cluster, gpu: str | None) -> AbstractContextManager[Any]:

@@ -125,7 +125,7 @@ def test_the_setting_gives_schedulers_to_clusters_that_do_not_say_how_many(monke
     with pytest.raises(ValueError, match="schedulers is 17; give a whole number from 0 to 16"):
         jmars.Cluster(schedulers=17)
     monkeypatch.setenv("JMARS_SCHEDULERS", "many")
-    with pytest.raises(SettingError, match="JMARS_SCHEDULERS is 'many'"):
+    with pytest.raises(SettingError, match="JMARS_SCHEDULERS: schedulers is 'many'"):
         type(config)()
     monkeypatch.setenv("JMARS_SCHEDULERS", "2")
     assert type(config)().schedulers == 2
