@@ -31,7 +31,7 @@ from jmars.model.events import EXPECTED, GRAPH_BUILT, MEMORY_CHANGED, OPERANDS_M
 from jmars.model.status import OperandState
 from jmars.notebook.operand_table import N_STATES, NOTABLE, OperandTable
 from jmars.notebook.run_state import PARTS, RunState
-from jmars.notebook.view import TRAITS, as_text
+from jmars.notebook.view import TRAITS, as_json
 from jmars.reports.run_difference import run_difference
 from jmars.reports.saved_run import DAMAGES, SavedRun, damaged
 from jmars.tensor.atomic_file import write_atomically
@@ -300,8 +300,7 @@ class _Tape:
         changed = [name for name in kept if self.run.revision[name] != self._told.get(name)]
         self._told = dict(self.run.revision)
         found = {name: self.run.trait(name, self.first + at) for name in dict.fromkeys(["snap", *changed])}
-        plain = {name: as_text(value) if isinstance(value, bytes) else value for name, value in found.items()}
-        self.keys.append({"moment": moment, **plain})
+        self.keys.append({"moment": moment, **as_json(found)})
 
     def packed(self) -> bytes:
         """All as bytes."""

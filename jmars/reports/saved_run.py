@@ -164,7 +164,12 @@ def damaged(path: str | os.PathLike[str], error: Exception) -> JmarsError:
 
 
 def save_run(path: str | os.PathLike[str], events: Sequence[Event], job: str, name: str) -> Path:
-    """Write events to a file, atomically; returns the path.
+    """Write events to a file, atomically; returns the path. Raises as `packed_run`."""
+    return write_atomically(path, packed_run(events, job, name))
+
+
+def packed_run(events: Sequence[Event], job: str, name: str) -> bytes:
+    """The bytes of a file of a run.
 
     Raises
     ------
@@ -174,7 +179,7 @@ def save_run(path: str | os.PathLike[str], events: Sequence[Event], job: str, na
     packed = msgpack.packb({"job": job, "name": name, "events": list(events)})
     if len(packed) > _LARGEST:
         raise JmarsError(f"the run of {job} has {len(packed)} bytes of events, more than the {_LARGEST} of a file")
-    return write_atomically(path, _HEAD + zlib.compress(packed, 6))
+    return _HEAD + zlib.compress(packed, 6)
 
 
 def _table(title: str, rows: Sequence[tuple[str, float, int]]) -> list[str]:

@@ -18,13 +18,10 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import tempfile
 import time
-from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypedDict
 
 from jupyter_core.utils import ensure_async
@@ -43,10 +40,10 @@ from jmars.notebook.sampler import FrameBuilder
 from jmars.notebook.server.discovery import ANSWER, ClusterFinder, ClusterHistory
 from jmars.notebook.server.orders import OrderError, StartedClusters, StartOrder, scale_order
 from jmars.notebook.server.run_file import replay_of
-from jmars.notebook.view import plain_text
+from jmars.notebook.view import as_json, plain_text
 from jmars.reports.figures import report_page
 from jmars.reports.run_record import RunRecord
-from jmars.reports.saved_run import save_run
+from jmars.reports.saved_run import packed_run
 from jmars.units import format_bytes
 
 RESOURCE = "jmars"  # name of the resource for Jupyter's authorizer
@@ -199,13 +196,10 @@ class JobReplayHandler(APIHandler):
     async def get(self, cluster: str, job: str) -> None:
         """Packs the events of the job, as `Job.save` does."""
         name, events = await recorded(self, cluster, job)
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "run"
-            try:
-                await asyncio.to_thread(save_run, path, events, job, name)
-            except JmarsError as error:  # too large for a file
-                raise web.HTTPError(409, plain_text(error, 2000)) from error
-            packed = path.read_bytes()
+        try:
+            packed = await asyncio.to_thread(packed_run, events, job, name)
+        except JmarsError as error:  # too large for a file
+            raise web.HTTPError(409, plain_text(error, 2000)) from error
         self.set_header("Content-Type", "application/octet-stream")
         self.finish(packed)
 
@@ -441,9 +435,7 @@ class JobStream:
 
     def _picture(self, now: float, last: bool = False) -> dict[str, Any]:
         changed = self.frames.frame(self.run, now, last) if self.run.job is not None else None
-        if not changed:
-            return {}
-        return {"picture": {k: b64encode(v).decode() if isinstance(v, bytes) else v for k, v in changed.items()}}
+        return {"picture": as_json(changed)} if changed else {}
 
     @property
     def live(self) -> bool:
