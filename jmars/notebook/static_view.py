@@ -11,6 +11,7 @@ from base64 import b64encode
 from collections.abc import Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from html import escape
+from textwrap import wrap
 from typing import Any
 
 from jmars.model.status import STATE_NAMES, OperandState
@@ -154,7 +155,7 @@ def picture_svg(picture: Picture) -> str:
         *_host_lines(picture["hosts"]),
         *_plan_lines(picture["plan"]),
     ]
-    for line in [line for text in told for line in _lines(text, 92)]:
+    for line in [line for text in told for line in wrap(text, 92, break_on_hyphens=False)]:
         parts.append(f'<text x="10" y="{y:.0f}" font-size="13">{escape(line)}</text>')
         y += 17
     if snap["n"]:
@@ -251,14 +252,3 @@ def _panel(
         x += 34 + 6.4 * len(word)
     parts.append(f'<text x="{right}" y="{bottom + 14:.0f}" text-anchor="end">{end:.1f} s</text>')
     return bottom + 16
-
-
-def _lines(text: str, width: int) -> list[str]:
-    """Breaks `text` into lines of at most `width` characters, at spaces if possible."""
-    lines, rest = [], text
-    while len(rest) > width:
-        at = rest.rfind(" ", 1, width)
-        at = at if at > 0 else width
-        lines.append(rest[:at])
-        rest = rest[at:].lstrip()
-    return [*lines, rest]

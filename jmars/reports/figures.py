@@ -9,6 +9,7 @@ Source: https://docs.bokeh.org/en/latest/docs/reference.html.
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -224,17 +225,7 @@ def _lookup(models: Any, texts: Sequence[str]) -> Any:
 
 def _natural(name: str) -> list[Any]:
     """Sorts "worker-10" behind "worker-9"."""
-    return [int(part) if part.isdigit() else part for part in _parts(name)]
-
-
-def _parts(name: str) -> list[str]:
-    parts, last = [""], False
-    for letter in name:
-        if letter.isdigit() != last:
-            parts.append("")
-            last = letter.isdigit()
-        parts[-1] += letter
-    return parts
+    return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
 _PAGE = """<!DOCTYPE html>

@@ -8,14 +8,14 @@ are checked before they are folded: types, and numbers by which memory is reserv
 
 from __future__ import annotations
 
-import math
 import os
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgpack
+import msgspec
 
 from jmars.errors import ClusterError, JmarsError
 from jmars.model.events import GRAPH_BUILT, Event
@@ -192,6 +192,8 @@ def _table(title: str, rows: Sequence[tuple[str, float, int]]) -> list[str]:
 
 _OPERANDS = 10_000_000  # of a graph, before fusion and after
 _WORKERS = 65_536
+_Time = Annotated[float, msgspec.Meta(gt=-1e12, lt=1e12)]
+_Event = tuple[int, _Time, str, str, dict[str, Any]]
 
 
 def checked_events(told: Any) -> list[Event]:
@@ -215,17 +217,8 @@ def checked_events(told: Any) -> list[Event]:
     Traceback (most recent call last):
     ValueError: event 1 names worker 1000000000
     """
-    if not isinstance(told, list):
-        raise ValueError("it holds no list of events")
-    for at, event in enumerate(told, 1):
-        if not isinstance(event, list) or len(event) != 5:
-            raise ValueError(f"event {at} is no event")
-        seq, time, kind, job, data = event
-        number = isinstance(time, float | int) and math.isfinite(time) and abs(time) < 1e12
-        if not (isinstance(seq, int) and number and isinstance(kind, str) and isinstance(job, str)):
-            raise ValueError(f"event {at} has no number, time, kind or job")
-        if not isinstance(data, dict):
-            raise ValueError(f"event {at} has no data")
+    msgspec.convert(told, list[_Event])
+    for at, (_, _, kind, _, data) in enumerate(told, 1):
         worker = data.get("worker", -1)
         if not isinstance(worker, int) or not -1 <= worker < _WORKERS:
             raise ValueError(f"event {at} names worker {worker!r:.40}")
@@ -233,4 +226,5 @@ def checked_events(told: Any) -> list[Event]:
             sizes = [data.get(name) for name in ("n_before", "n_after")]
             if not all(isinstance(size, int) and 0 <= size <= _OPERANDS for size in sizes):
                 raise ValueError(f"event {at} has a graph of {sizes!r:.80} operands")
-    return told
+    found: list[Event] = told
+    return found
