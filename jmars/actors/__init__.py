@@ -11,13 +11,12 @@ tls_link.py  a TLS connection of such a dialogue
 """
 
 from jmars.actors.channel import ActorChannel, connect, serve
-from jmars.actors.dialogue import ActorFactory, ClusterNews, Mailbox, TurnBatch, actor_proxy, remote_method
+from jmars.actors.dialogue import ActorFactory, Mailbox, TurnBatch, actor_proxy, remote_method
 from jmars.actors.greeting import UnixGreeting, new_token
 
 __all__ = [
     "ActorChannel",
     "ActorFactory",
-    "ClusterNews",
     "Mailbox",
     "TurnBatch",
     "UnixGreeting",

@@ -227,30 +227,6 @@ def remote_method(method: Method) -> Method:
     return method
 
 
-class ClusterNews:
-    """The actor "jobs" of a client, to which the cluster tells news; news without an override has no effect."""
-
-    @remote_method
-    def ended(self, report: dict[str, Any]) -> None:
-        """A job has ended."""
-
-    @remote_method
-    def stalled(self, told: dict[str, Any]) -> None:
-        """A job has not moved for some time, or moves again."""
-
-    @remote_method
-    def scaled(self, facts: dict[str, Any]) -> None:
-        """The cluster has another number of workers."""
-
-    @remote_method
-    def broken(self, why: str) -> None:
-        """The control process ends, for this reason."""
-
-    @remote_method
-    def stopped(self, by: str) -> None:
-        """The cluster was stopped; `by` is the asker in words, if known."""
-
-
 def remote_methods(actor: Any) -> list[str]:
     """Names of the methods of an actor that messages may call, sorted; an override of a remote method is remote."""
     return _remote_names(type(actor))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jmars.actors import ClusterNews, remote_method
+from jmars.actors import remote_method
 from jmars.client.job import Job
 from jmars.errors import ClusterError, ClusterLostError, ClusterStoppedError
 from jmars.tensor.operand import TensorData
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _EARLY = 100  # number of reports kept for jobs whose handle is not here yet
 
 
-class JobRegistry(ClusterNews):
+class JobRegistry:
     """Handles of a cluster's jobs, and reports that came before their handle.
 
     Parameters

@@ -29,7 +29,7 @@ import cloudpickle
 import numpy as np
 import xxhash
 
-from jmars.actors import ActorChannel, ClusterNews, Mailbox, connect, remote_method
+from jmars.actors import ActorChannel, Mailbox, connect, remote_method
 from jmars.actors.registry import Entry
 from jmars.errors import ChunkLostError, ClusterLostError, JmarsError
 from jmars.model.messages import Failure
@@ -251,8 +251,8 @@ class ClusterConnection:
             self._channel.close()
 
 
-class _Jobs(ClusterNews):
-    """The actor "jobs"; stalls are in the job's events, and the end of the cluster closes the channel."""
+class _Jobs:
+    """The actor "jobs"; the cluster calls it when a job ends."""
 
     def __init__(self, ended: Callable[[dict[str, Any]], None]) -> None:
         self._told = ended
@@ -261,6 +261,22 @@ class _Jobs(ClusterNews):
     def ended(self, report: dict[str, Any]) -> None:
         """Passes on the report of an ended job."""
         self._told(report)
+
+    @remote_method
+    def stalled(self, told: dict[str, Any]) -> None:
+        """Ignores stalls: the job's events contain them."""
+
+    @remote_method
+    def scaled(self, facts: dict[str, Any]) -> None:
+        """Ignores a new number of workers: the summary tells it."""
+
+    @remote_method
+    def broken(self, why: str) -> None:
+        """Ignores the end of the control process: the channel ends too."""
+
+    @remote_method
+    def stopped(self, by: str) -> None:
+        """Ignores the end of the cluster: the channel ends too."""
 
 
 PIECE_BYTES = 4 * 2**20  # bytes of a piece, about

@@ -78,7 +78,7 @@ def test_our_own_modules_are_imported_at_the_top() -> None:
     # several hosts, a cluster of another machine, reports, and the first value that a client computes
     lazy = {"jmars.notebook.server", "jmars.client.plans", "jmars.client", "jmars.client.engine_clusters"}
     lazy |= {"jmars.client.local_runs", "jmars.client.host_clusters", "jmars.client.cluster"}
-    lazy |= {"jmars.processes.zygote", "jmars.client.reporting"}
+    lazy |= {"jmars.processes.zygote", "jmars.client.reporting", "jmars.reports.saved_run"}
     lazy |= {"jmars.devices.find"}
     # clusters of one host without a GPU import neither planners of several hosts nor kernels of GPUs
     lazy |= {f"jmars.scheduler.{name}" for name in ("device_plan", "ranking", "session_actor", "plans")}

@@ -263,7 +263,7 @@ FAULTS = (
     ),
     Fault(
         "jmars/client/*.py",
-        "            if group and held + size > self._window:",
+        "            if group and (held + size > self._window or len(group) == BATCH):",
         "            if held + size < 0:",
         "a fetch pins all chunks at once",
     ),

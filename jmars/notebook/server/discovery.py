@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypedDict
 
-from jmars.actors import ActorChannel, ClusterNews, Mailbox, connect, registry, remote_method
+from jmars.actors import ActorChannel, Mailbox, connect, registry, remote_method
 from jmars.actors.registry import Entry
 from jmars.errors import ClusterLostError, ClusterStoppedError
 from jmars.model.events import JOB_SUBMITTED, OPERANDS_TIMED, WORKER_MOVED, Event
@@ -26,11 +26,27 @@ ANSWER = 3.0  # seconds that a cluster may take to answer
 _STOPS = 100  # stopped clusters that are remembered
 
 
-class _Reports(ClusterNews):
-    """Takes the report of a stop; the side bar reads the rest from events."""
+class _Reports:
+    """Takes the report of a stop; ignores the other reports, since the side bar reads the same from events."""
 
     def __init__(self, stopped: Callable[[str], None]) -> None:
         self._stopped = stopped
+
+    @remote_method
+    def ended(self, report: Any) -> None:
+        """Ignore the end of a job."""
+
+    @remote_method
+    def stalled(self, *report: Any) -> None:
+        """Ignore the reason why a job does not move."""
+
+    @remote_method
+    def scaled(self, *facts: Any) -> None:
+        """Ignore a new number of workers."""
+
+    @remote_method
+    def broken(self, *report: Any) -> None:
+        """Ignore the end of the cluster, which closes the connection, too."""
 
     @remote_method
     def stopped(self, by: str) -> None:
