@@ -46,6 +46,12 @@ def test_an_array_as_out_is_written_and_returned(engine: OneByOne) -> None:
     assert np.allclose(out, np.fft.fft2(np.arange(120_000).reshape(300, 400)))
 
 
+def test_generators_are_no_sequences_to_stack() -> None:
+    for function in (mt.hstack, mt.vstack, mt.dstack):
+        with pytest.raises(TypeError, match="sequence"):
+            function(mt.ones(2) for _ in range(2))
+
+
 def test_functions_of_numpy_are_as_before() -> None:
     before = np.linalg.norm.__wrapped__.__globals__["asarray"]  # type: ignore[attr-defined]
     assert _on_tensors(np.linalg.norm.__wrapped__).__globals__["asarray"] is not before  # type: ignore[attr-defined]

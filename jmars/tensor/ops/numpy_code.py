@@ -12,7 +12,7 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType, GeneratorType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,8 @@ def offer_numpys(name: str, *aliases: str, gives: str = "Tensor") -> Callable[..
     place = [*signature.parameters].index("out") if "out" in signature.parameters else None
 
     def function(*args: Any, **kwargs: Any) -> Any:
+        if args and isinstance(args[0], GeneratorType):  # refused by NumPy's dispatch, not by the code behind it
+            raise TypeError('arrays to stack must be passed as a "sequence" type such as list or tuple.')
         given = [one if k == place else _without_large(one) for k, one in enumerate(args)]
         named = {key: one if key == "out" else _without_large(one) for key, one in kwargs.items()}
         found = _on_tensors(theirs)(*given, **named)
