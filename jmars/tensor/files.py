@@ -45,7 +45,7 @@ from jmars.errors import StorageError, UnsupportedError
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.atomic_file import atomic_file
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
-from jmars.tensor.engine import get_engine
+from jmars.tensor.engine import get_engine, has_value
 from jmars.tensor.from_array import array_limit
 from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.operand import (
@@ -60,6 +60,7 @@ from jmars.tensor.operand import (
 from jmars.tensor.ops.chunks import add_by_class, chunk_classes, chunk_starts, rechunk
 from jmars.tensor.ops.map_blocks import pickled, unpickled
 from jmars.tensor.ops.npy import (
+    FromBlocks,
     Layout,
     RemoteArray,
     create_npy,
@@ -517,12 +518,7 @@ def from_zarr(url: Any, component: str | None = None, chunk_size: ChunkSize = No
     UnsupportedError
         For objects and text, and for stores in memory.
     """
-    zarr = zarr_library()
-    array = url[component] if component and isinstance(url, zarr.Group) else url
-    if not isinstance(array, zarr.Array):
-        options, store = dict(storage_options) if storage_options else None, zarr_store(array)
-        mode = "r" if getattr(store, "read_only", True) else "r+"  # a fork of Icechunk opened by "r" is none any more
-        array = zarr.open_array(store, path=component or "", mode=mode, storage_options=options)
+    array = _opened(url, component, storage_options)
     if not is_shared(array.store):
         raise UnsupportedError("the Zarr array lies in the memory of this process; mt.asarray(array[:]) sends it")
     if _fork(array) is None and not getattr(getattr(array.store, "session", None), "read_only", True):
@@ -535,6 +531,20 @@ def from_zarr(url: Any, component: str | None = None, chunk_size: ChunkSize = No
         functools.partial(read_zarr, array), shape, kind, splits, name="from_zarr", takes="steps", pieces=array.chunks,
         pure=folder is not None, files=[folder] if folder else [], waits=folder is None,
     )  # fmt: skip
+
+
+def _opened(url: Any, component: str | None, options: Mapping[str, Any] | None) -> Any:
+    """The Zarr array at a place, to be read."""
+    zarr = zarr_library()
+    array = url[component] if component and isinstance(url, zarr.Group) else url
+    if isinstance(array, zarr.Array):
+        return array
+    store = zarr_store(array)
+    mode = "r" if getattr(store, "read_only", True) else "r+"  # a fork of Icechunk opened by "r" is none any more
+    given = dict(options) if options else None
+    array = zarr.open_array(store, path=component or "", mode=mode, storage_options=given)
+    zarr_folder(array)  # of the working directory of today
+    return array
 
 
 @offers("to_zarr")
@@ -563,12 +573,13 @@ def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool =
     ImportError
         If zarr is not installed.
     zarr.errors.ContainsArrayError, ValueError
-        If the array exists and `overwrite` is false, and as zarr raises them.
+        If the array exists and `overwrite` is false, if `x` is computed from the array, and as zarr raises them.
     UnsupportedError
         For stores that only this process can write.
     """
     zarr, store = zarr_library(), zarr_store(url)
     tensor: Tensor = as_tensor(x)
+    _refuse_own_source(tensor, url, component, storage_options)
     session: Any = getattr(store, "session", None)
     fork = session.fork() if type(session).__name__ == "Session" else None
     if isinstance(url, zarr.Array):
@@ -597,6 +608,27 @@ def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool =
         raise
     if fork:
         session.merge(fork)
+
+
+def _refuse_own_source(tensor: Tensor, url: Any, component: str | None, options: Mapping[str, Any] | None) -> None:
+    """Refuse to write over the Zarr array that a tensor is computed from, whose elements are read during the write."""
+    read, seen, left = [], set(), [tensor.data]
+    while left:
+        node = left.pop()
+        if node.key in seen or has_value(node):
+            continue
+        seen.add(node.key)
+        left += node.op.inputs
+        if isinstance(node.op, FromBlocks) and node.op.function == "from_zarr":
+            read.append(unpickled(node.op.blob).args[0])
+    if read:
+        try:
+            there = _opened(url, component, options)
+        except (OSError, ValueError, KeyError):
+            return  # there is no array, or none that can be read
+        for one in read:
+            if (one.store, one.path) == (there.store, there.path):
+                raise ValueError(f"x is computed from {there.store_path}; write it to another place")
 
 
 def _forget_array(array: Any) -> None:

@@ -52,6 +52,19 @@ def test_zarr_goes_there_and_back(cluster, tmp_path, version):
     np.testing.assert_array_equal(mt.from_zarr(tmp_path / "a", chunk_size=4)[3:9, 2], VALUES[3:9, 2] * 2)
 
 
+def test_a_zarr_array_is_not_written_over_from_itself(cluster, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    mt.to_zarr(mt.asarray(VALUES, chunks=3), tmp_path / "a")
+    read = mt.from_zarr(tmp_path / "a") * 2
+    for place in (tmp_path / "a", zarr.open_array(tmp_path / "a")):
+        with pytest.raises(ValueError, match="x is computed from"):
+            mt.to_zarr(read, place, overwrite=True)
+    mt.to_zarr(read, tmp_path / "b")
+    mt.to_zarr(read.execute(), tmp_path / "a", overwrite=True)
+    for name in "ab":
+        np.testing.assert_array_equal(zarr.open_array(tmp_path / name)[...], VALUES * 2)
+
+
 def test_zarr_in_groups_without_axes_and_empty(cluster, tmp_path):
     pytest.importorskip("zarr")
     for name, value in (("g/number", np.float32(4)), ("g/none", np.zeros((0, 3), "i4")), ("line", np.arange(9))):
