@@ -349,12 +349,17 @@ def zarr_library() -> Any:
 
 def is_shared(store: Any) -> bool:
     """Whether other processes can open a Zarr store: all but those in the memory of this process."""
-    if hasattr(store, "fs"):  # of fsspec, below layers
-        below = store.fs
-        while (inner := getattr(below, "fs", None) or getattr(below, "sync_fs", None)) is not None:
-            below = inner
-        return "memory" not in np.ravel(below.protocol)
+    if hasattr(store, "fs") and "memory" in np.ravel(_file_system(store).protocol):
+        return False
     return "Memory" not in type(store).__name__ and "Memory" not in type(getattr(store, "store", None)).__name__
+
+
+def _file_system(store: Any) -> Any:
+    """The file system of fsspec below layers."""
+    below = store.fs
+    while (inner := getattr(below, "fs", None) or getattr(below, "sync_fs", None)) is not None:
+        below = inner
+    return below
 
 
 def zarr_store(place: Any) -> Any:
@@ -611,24 +616,32 @@ def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool =
 
 
 def _refuse_own_source(tensor: Tensor, url: Any, component: str | None, options: Mapping[str, Any] | None) -> None:
-    """Refuse to write over the Zarr array that a tensor is computed from, whose elements are read during the write."""
-    read, seen, left = [], set(), [tensor.data]
-    while left:
-        node = left.pop()
+    """Refuse to write over a Zarr array that a tensor is computed from, whose elements are read during the write."""
+    seen, left = set(), [tensor.data]
+    for node in left:  # grows during the loop
         if node.key in seen or has_value(node):
             continue
         seen.add(node.key)
         left += node.op.inputs
         if isinstance(node.op, FromBlocks) and node.op.function == "from_zarr":
-            read.append(unpickled(node.op.blob).args[0])
-    if read:
-        try:
-            there = _opened(url, component, options)
-        except (OSError, ValueError, KeyError):
-            return  # there is no array, or none that can be read
-        for one in read:
-            if (one.store, one.path) == (there.store, there.path):
-                raise ValueError(f"x is computed from {there.store_path}; write it to another place")
+            read = unpickled(node.op.blob).args[0]
+            where, path = _place(read)
+            system, target = _place(zarr_store(url), component, options)
+            if where == system and (not target or f"{path}/".startswith(f"{target}/")):  # there, or within
+                raise ValueError(f"x is computed from {read.store_path}; write it to another place")
+
+
+def _place(node: Any, path: str | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, str]:
+    """File system or store of an array, and the path there from the root; of local folders None, and no links."""
+    if is_url(node):
+        node = zarr_library().storage.FsspecStore.from_url(node, storage_options=dict(options or {}))
+    elif type(node).__module__.split(".")[0] == "zarr" and hasattr(node, "store") and hasattr(node, "path"):
+        node, path = node.store, f"{node.path}/{path or ''}"
+    root = node if isinstance(node, str) else getattr(node, "path", None) or getattr(node, "root", "")
+    system = _file_system(node) if hasattr(node, "fs") else node
+    if isinstance(root, Path) or isinstance(node, str) or "file" in np.ravel(getattr(system, "protocol", "")):
+        return None, os.path.realpath(f"{root}/{path or ''}")
+    return system, "/".join(part for part in f"{root}/{path or ''}".split("/") if part)
 
 
 def _forget_array(array: Any) -> None:

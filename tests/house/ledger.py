@@ -18,7 +18,7 @@ TABLE = """
             tensor/ops/*random*
    920  parts: only what results need is read
             tensor/parts.py optimize/parts.py optimize/sources.py
-  1900  files
+  1920  files
             tensor/files.py tensor/ops/npy.py tensor/atomic_file.py
  15650  NumPy functions
             tensor/ops/*

@@ -46,10 +46,19 @@ def test_an_array_as_out_is_written_and_returned(engine: OneByOne) -> None:
     assert np.allclose(out, np.fft.fft2(np.arange(120_000).reshape(300, 400)))
 
 
-def test_generators_are_no_sequences_to_stack() -> None:
+def test_iterators_are_no_sequences_to_stack() -> None:
     for function in (mt.hstack, mt.vstack, mt.dstack):
+        for given in ((mt.ones(2) for _ in range(2)), map(mt.ones, (2, 2)), iter([mt.ones(2)])):
+            with pytest.raises(TypeError, match="sequence"):
+                function(given)
         with pytest.raises(TypeError, match="sequence"):
-            function(mt.ones(2) for _ in range(2))
+            function(tup=iter([mt.ones(2)]))
+
+
+def test_require_takes_like(engine: OneByOne) -> None:
+    made = mt.require([1, 2], "f4", like=mt.ones(2))
+    assert isinstance(made, mt.Tensor)
+    assert made.dtype == "f4"
 
 
 def test_functions_of_numpy_are_as_before() -> None:

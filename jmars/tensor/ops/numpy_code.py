@@ -12,12 +12,13 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from types import CodeType, FunctionType, GeneratorType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from jmars.tensor.operand import warn_user
+from jmars.tensor.ops.arguments import takes_like
 from jmars.tensor.protocols import find, numpys_named, offers
 from jmars.tensor.tensor import as_tensor
 
@@ -37,10 +38,12 @@ def offer_numpys(name: str, *aliases: str, gives: str = "Tensor") -> Callable[..
     """
     theirs = _in_python(numpys_named(name))
     signature = inspect.signature(theirs)
-    place = [*signature.parameters].index("out") if "out" in signature.parameters else None
+    first, *_ = parameters = [*signature.parameters]
+    place = parameters.index("out") if "out" in parameters else None
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        if args and isinstance(args[0], GeneratorType):  # refused by NumPy's dispatch, not by the code behind it
+        if first == "tup" and not hasattr(args[0] if args else kwargs.get(first, ()), "__getitem__"):
+            # refused by NumPy's dispatch, not by the code behind it
             raise TypeError('arrays to stack must be passed as a "sequence" type such as list or tuple.')
         given = [one if k == place else _without_large(one) for k, one in enumerate(args)]
         named = {key: one if key == "out" else _without_large(one) for key, one in kwargs.items()}
@@ -51,7 +54,7 @@ def offer_numpys(name: str, *aliases: str, gives: str = "Tensor") -> Callable[..
 
     function.__name__, function.__doc__ = theirs.__name__, theirs.__doc__
     function.__signature__ = signature.replace(return_annotation=gives)  # type: ignore[attr-defined]
-    return offers(name, *aliases)(function)
+    return offers(name, *aliases)(takes_like(function) if "like" in parameters else function)
 
 
 def _without_large(value: Any) -> Any:

@@ -65,6 +65,19 @@ def test_a_zarr_array_is_not_written_over_from_itself(cluster, tmp_path):
         np.testing.assert_array_equal(zarr.open_array(tmp_path / name)[...], VALUES * 2)
 
 
+@pytest.mark.parametrize("source", ["s/g/a", "link/g/a", "file:///s/g/a"])
+def test_a_zarr_array_is_not_written_over_by_another_name(cluster, tmp_path, source):
+    zarr = pytest.importorskip("zarr")
+    (tmp_path / "link").symlink_to(tmp_path / "s")
+    mt.to_zarr(mt.asarray(VALUES, chunks=3), tmp_path / "s", "g/a")
+    read = mt.from_zarr(source.replace("//", f"//{tmp_path}") if "://" in source else tmp_path / source) * 2
+    for place, component in (("s", "g/a"), ("s/g/a", None), ("s", "g"), ("link/g", None), ("link", "g/a")):
+        with pytest.raises(ValueError, match="x is computed from"):
+            mt.to_zarr(read, tmp_path / place, component, overwrite=True)
+    mt.to_zarr(read, tmp_path / "s", "g/ab")
+    np.testing.assert_array_equal(zarr.open_array(tmp_path / "s/g/ab")[...], VALUES * 2)
+
+
 def test_zarr_in_groups_without_axes_and_empty(cluster, tmp_path):
     pytest.importorskip("zarr")
     for name, value in (("g/number", np.float32(4)), ("g/none", np.zeros((0, 3), "i4")), ("line", np.arange(9))):
