@@ -199,7 +199,7 @@ class Call(Struct, frozen=True):
     # `target(out, params, arg)`: the part of `out` that its last input is written to; computed there, the input is None
     target: Callable[[Array, tuple[Any, ...], Any], Array] | None = None
     reads: int = 0  # bytes of a source: a file, or a function of `from_blocks`
-    waits: bool = False  # mostly waits, as for a network, so calls of a batch are begun ahead (tensor/ops/npy.py)
+    waits: int = 0  # bytes of a result of a function that mostly waits, as for a network: begun ahead (ops/npy.py)
 
     def __eq__(self, other: object) -> bool:
         return _equal_fields(self, other)

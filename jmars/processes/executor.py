@@ -89,7 +89,7 @@ class _Ready:
         self.loose = program if program.has_unsized else None  # `UnsizedRunner` runs loose programs
         taking = [step for step in program.steps if step.takes_args]
         self.waits = [(k, step) for k, step in enumerate(taking) if isinstance(step, Call) and step.waits]
-        self.most_ahead = min([AHEAD, *(AHEAD_BYTES // max(step.output.nbytes, 1) for _, step in self.waits)])
+        self.most_ahead = min([AHEAD, *(AHEAD_BYTES // step.waits for _, step in self.waits)])
 
 
 class _Broken:
@@ -252,15 +252,15 @@ def _run_batch(
         before += private.waited
         return slot
 
-    first = programs[operands[0][0]]
+    most_ahead = min(programs[row[0]].most_ahead for row in operands)
     calls = (
         deque(one for row in operands for k, step in programs[row[0]].waits for one in ahead(step, row[3][k]))
-        if (first.waits and first.most_ahead > 1)
+        if most_ahead > 1
         else None
     )
     for number, out, ins, args in operands:
         if calls:
-            begin_ahead(calls, first.most_ahead)
+            begin_ahead(calls, most_ahead)
         program = programs[number]
         cap = None
         if caps is not None:

@@ -66,3 +66,21 @@ def test_results_that_are_large_are_not_read_ahead():
         return np.ones((1, 2**20))
 
     assert mt.from_blocks(read, (8, 2**20), float, chunks=(1, -1), waits=True).sum() == 2**23
+
+
+def test_large_results_of_which_a_part_is_taken_are_not_read_ahead():
+    def read(box):
+        assert threading.current_thread() is threading.main_thread()
+        return np.ones((1, box[1].stop - box[1].start))
+
+    x = mt.from_blocks(read, (8, 2**20), float, chunks=(1, -1), takes="boxes", waits=True)
+    assert x[:, ::1024].sum() == 2**13
+
+
+def test_large_results_behind_small_ones_are_not_read_ahead():
+    def read(box):
+        assert box[0].stop < 64 or threading.current_thread() is threading.main_thread()
+        return np.ones(box[0].stop - box[0].start)
+
+    x = mt.from_blocks(read, (48 + 2**23,), float, chunks=((6,) * 8 + (2**20,) * 8,), waits=True)
+    assert x.sum() == 48 + 2**23

@@ -686,8 +686,8 @@ class FromBlocks(Operand):
         return add_by_class(builder, program, which.reshape(-1), rows, args).reshape(output.grid)
 
     def _call(self, function: Callable[..., None], chunk: ChunkType, work: int, reads: int) -> Call:
-        work += 2 * min(AHEAD_BYTES, AHEAD * chunk.nbytes) if self.waits else 0
-        how: Any = {"runs_user_code": True, "reads": reads, "waits": self.waits}
+        how: Any = {"runs_user_code": True, "reads": reads, "waits": max(1, work) if self.waits else 0}
+        work += 2 * min(AHEAD_BYTES, AHEAD * work) if self.waits else 0
         return Call(function, (self.function, self.blob), (), chunk, True, work, **how)
 
     def _tile_part(self, builder: ChunkGraphBuilder, kept: Part, output: TensorMeta) -> NDArray[np.int64]:
