@@ -228,8 +228,8 @@ class BufferManager:
         victims = self.chunks.victims(lacking, in_use, request.rank) if tries else []
         if victims:
             return self._spill(victims)
-        if not self._idle() or self.loading or request.loading:
-            return False  # an operand or a read will end and free memory
+        if not self._idle() or self.loading or request.loading or self.reads.fetches:
+            return False  # an operand or a read, perhaps one that nobody asked for yet, will end and free memory
         victims = self.chunks.victims(lacking, in_use) if tries else []
         if victims:
             return self._spill(victims)

@@ -192,3 +192,15 @@ def test_s3_23_nothing_is_read_ahead_while_an_operand_waits_for_memory() -> None
     host.ask("reader", [], slots=1)
     host.buffers.read_ahead({7: 1})
     assert not host.pulled
+
+
+def test_an_operand_that_needs_the_memory_of_chunks_read_ahead_waits_for_their_bytes() -> None:
+    host = Host()
+    _away(host, 7, 8)
+    host.buffers.read_ahead({7: 7, 8: 8})
+    host.ask("large", [], slots=3)
+    assert host.said == [] and len(host.buffers.queue) == 1
+    for *_, done in host.pulled:
+        done("")
+    assert [one for one, _ in host.said] == ["copied", "copied", "large"] and not host.told
+    assert not {7, 8} <= host.chunks.memory.keys()
