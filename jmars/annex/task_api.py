@@ -12,6 +12,7 @@ from __future__ import annotations
 import builtins
 import io
 import json
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -530,6 +531,7 @@ def _own_header(address: str) -> Path:
         with suppress(OSError, ValueError, KeyError, TypeError):  # no gateway, or one that ends
             told = json.loads((Path(entry.folder) / GATEWAY_FILE).read_text()) if entry.folder else {}
             if told["url"] == address:
+                os.kill(told["pid"], 0)  # raises OSError: a killed gateway leaves its files
                 return Path(told["header"])
     raise AuthenticationError(
         f"no gateway of yours on this machine listens at {address}; give token=, the path of the header file that "

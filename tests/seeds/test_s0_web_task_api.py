@@ -5,11 +5,14 @@ from __future__ import annotations
 import builtins
 import io
 import json
+import os
 import pickle
 import random
 import socket
+import subprocess
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -57,6 +60,19 @@ def test_s0_17_elsewhere_an_error_says_where_the_token_is(gateway):
     for address in ("http://127.0.0.1:1", f"http://node-7:{port}"):
         with pytest.raises(AuthenticationError, match=r"no gateway of yours on this machine.*`python -m jmars web`"):
             WebTaskAPI(None, address)
+
+
+def test_s0_17_the_token_of_a_killed_gateway_is_not_sent_to_the_next_at_its_address(tmp_path, monkeypatch):
+    address, killed = "http://127.0.0.1:4711", subprocess.Popen(["true"])
+    killed.wait()
+    for name, pid in (("a", killed.pid), ("b", os.getpid())):
+        (tmp_path / name).mkdir()
+        told = {"url": address, "header": str(tmp_path / name / "web.header"), "pid": pid}
+        (tmp_path / name / "web.json").write_text(json.dumps(told))
+        (tmp_path / name / "web.header").write_text(f"Authorization: Bearer {name}")
+    found = [SimpleNamespace(folder=str(tmp_path / name)) for name in "ab"]
+    monkeypatch.setattr(web_task_api, "entries", lambda: found)
+    assert web_task_api._own_header(address) == tmp_path / "b" / "web.header"
 
 
 def test_s0_17_every_method_answers_with_its_type(api):
