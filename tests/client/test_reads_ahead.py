@@ -60,6 +60,19 @@ def test_a_call_that_fails_names_its_error_and_the_next_job_runs():
     np.testing.assert_array_equal(x[:40], VALUES[:40])
 
 
+def test_calls_that_never_return_do_not_keep_the_next_job():
+    def read(box):
+        if box[0].start == 0:
+            raise ValueError("row 0 is bad")
+        threading.Event().wait()
+
+    with jmars.Cluster(n_workers=1) as cluster:
+        with pytest.raises(ValueError, match="row 0 is bad"):
+            cluster.submit(mt.from_blocks(read, VALUES.shape, float, chunks=(1, 8), waits=True)).result(60)
+        later = mt.from_blocks(VALUES.__getitem__, VALUES.shape, float, chunks=(1, 8), waits=True)
+        assert cluster.submit(later.sum()).result(60) == VALUES.sum()
+
+
 def test_results_that_are_large_are_not_read_ahead():
     def read(box):
         assert threading.current_thread() is threading.main_thread()

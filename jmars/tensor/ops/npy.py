@@ -797,9 +797,11 @@ def begin_ahead(calls: deque[tuple[bytes, Any]], most: int) -> None:
 
 
 def forget_ahead() -> None:
-    """Drop what was begun ahead and is not needed any more."""
-    for future in _begun.values():
-        future.cancel()
+    """Drop what was begun ahead and is not needed any more; no later call waits for a thread that still runs one."""
+    running = [one for one in _begun.values() if not one.cancel() and not one.done()]
+    if running:
+        _threads().shutdown(wait=False)
+        _threads.cache_clear()
     _begun.clear()
 
 
@@ -809,8 +811,12 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _result(blob: bytes, box: Any) -> Any:
-    begun = _begun.pop((blob, box), None) if _begun else None
-    return _call_of(blob, box) if begun is None else begun.result()
+    begun = _begun.get((blob, box)) if _begun else None
+    if begun is None:
+        return _call_of(blob, box)
+    value = begun.result()
+    del _begun[blob, box]  # not before: an interrupt leaves the thread busy
+    return value
 
 
 def _call_of(blob: bytes, box: Any) -> Any:
