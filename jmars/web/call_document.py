@@ -300,11 +300,12 @@ MODULES = set(
 _EXCLUDED = {  # functions of these modules that documents may not call
     "apply_over_axes", "from_dlpack", "fromfunction", "piecewise",  # they take a function or an object
     "copyto", "put", "putmask", "place", "fill_diagonal", "put_along_axis",  # they write into an array
-    "asarray_chkfinite",  # computes at once, as emath does
+    "asarray_chkfinite",  # computes at once
     "array2string", "array_str", "array_repr", "shares_memory", "may_share_memory", "poly1d",  # they give no array
     "roll", "topk", "method.arange_datetimes",  # not allowed so far
     "method.pow", "method.cast_and_broadcast", "method.reduce",  # other names of power, or inner ones
 }  # fmt: skip
+_AT_ONCE = "emath.", "lib.scimath."  # beginnings of names: whether a result is complex depends on values
 _RANDOM = "random.default_rng."
 _EXCLUDED_DRAWS = ("shuffle", "spawn", "bytes", "bit_generator")  # they write into an array, or return no array
 
@@ -320,7 +321,8 @@ def allowed_functions() -> dict[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {}
     for name, function in FUNCTIONS.items():
         module = str(getattr(inspect.unwrap(function), "__module__", ""))
-        if module.removeprefix("jmars.tensor.ops.") in MODULES and name not in _EXCLUDED and "emath" not in name:
+        is_known = module.removeprefix("jmars.tensor.ops.") in MODULES
+        if is_known and name not in _EXCLUDED and not name.startswith(_AT_ONCE):
             found[name.removeprefix("method.")] = function
     for method in [*vars(Generator), *DISTRIBUTIONS, *VECTORS]:
         if not method.startswith("_") and method not in _EXCLUDED_DRAWS:

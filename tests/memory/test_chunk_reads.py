@@ -194,7 +194,7 @@ def test_s3_23_nothing_is_read_ahead_while_an_operand_waits_for_memory() -> None
     assert not host.pulled
 
 
-def test_an_operand_that_needs_the_memory_of_chunks_read_ahead_waits_for_their_bytes() -> None:
+def test_an_operand_waits_for_the_memory_of_chunks_that_are_read_ahead() -> None:
     host = Host()
     _away(host, 7, 8)
     host.buffers.read_ahead({7: 7, 8: 8})

@@ -62,7 +62,7 @@ def test_s0_17_elsewhere_an_error_says_where_the_token_is(gateway):
             WebTaskAPI(None, address)
 
 
-def test_s0_17_the_token_of_a_killed_gateway_is_not_sent_to_the_next_at_its_address(tmp_path, monkeypatch):
+def test_the_token_of_a_killed_gateway_is_not_sent_to_the_next_one(tmp_path, monkeypatch):
     address, killed = "http://127.0.0.1:4711", subprocess.Popen(["true"])
     killed.wait()
     for name, pid in (("a", killed.pid), ("b", os.getpid())):

@@ -34,6 +34,10 @@ def test_no_function_takes_code_or_a_file():
         assert not telling & inspect.signature(function).parameters.keys(), name
 
 
+def test_no_function_needs_values_to_know_whether_its_result_is_complex():
+    assert not [name for name in NAMES if name.rpartition(".")[0] in ("emath", "lib.scimath")]
+
+
 def test_a_function_in_a_new_module_is_not_called_from_outside(monkeypatch):
     def fresh(x):
         return x
