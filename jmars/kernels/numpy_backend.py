@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from importlib.util import find_spec
@@ -277,6 +278,24 @@ def numexpr_function(expression: Expression) -> Callable[..., None]:
         compiled = own.__dict__.get("compiled")
         if compiled is None:
             compiled = own.compiled = numexpr.necompiler.NumExpr(text, signature)
-        compiled(*inputs, *values, out=out, casting="no", order="K", ex_uses_vml=False)
+        with _one_thread(numexpr):
+            compiled(*inputs, *values, out=out, casting="no", order="K", ex_uses_vml=False)
 
     return run
+
+
+_ALONE = threading.Lock()
+
+
+@contextmanager
+def _one_thread(numexpr: Any) -> Iterator[None]:
+    """Without numexpr's threads, whose floating point errors nobody sees; executors have none anyway."""
+    if numexpr.nthreads == 1 and not _ALONE.locked():
+        yield
+        return
+    with _ALONE:
+        before = numexpr.set_num_threads(1)
+        try:
+            yield
+        finally:
+            numexpr.set_num_threads(before)

@@ -46,8 +46,8 @@ from jmars.tensor.tensor_graph import Dynamic, TensorGraph, fragment, new_group,
 Array = np.ndarray[Any, Any]
 SAME_STAGE = {*UFUNCS} | set(  # functions that need no length
     """all angle any clip copy count_nonzero extract fix imag isclose iscomplex isneginf isposinf isreal map_blocks mean
-    method.astype method.getitem method.library_ufunc method.pow method.setitem nan_to_num prod real round std sum
-    unique var where""".split()  # noqa: SIM905
+    method.astype method.getitem method.library_ufunc method.mean method.pow method.setitem method.var nan_to_num prod
+    real round std sum unique var where""".split()  # noqa: SIM905
 )
 _LONG = 100  # entries of a list
 _LARGE = 2**20  # bytes of an array

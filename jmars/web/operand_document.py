@@ -614,15 +614,19 @@ STAYING = {  # functions of those modules that do not travel
         "chunks": "_are_slivers _parts _piece_bounds _segments assemble_with_slivers copy_slice has_rows join_pieces "
         "local_slice overlaps part_step shuffle split_pieces view_slice",
         "create": "_kind_of_range _moment _offer_datetime_function _ticks arange_datetimes",
+        "fft": "_over_two_axes",
         "getitem": "_meaning selected_rows",
         "indexing": "_known_part",
-        "quantiles": "_by_sorting _quantile_block candidate_ranges count_ranges expected_nbytes find_quantiles "
-        "interpolate_pairs quantiles reduced_axes_last sample weighted_quantiles",
-        "reduction": "apply_initial apply_where divide_by_count element_count is_exact is_mask moment warn_where",
+        "numpy_code": "_as_tensors _is_plain _meant _names _without_large offer_numpys",
+        "quantiles": "_by_sorting _median _partition _quantile_block candidate_ranges count_ranges expected_nbytes "
+        "find_quantiles interpolate_pairs quantiles reduced_axes_last sample weighted_quantiles",
+        "reduction": "_cumulate_others _with_initial apply_initial apply_where divide_by_count element_count is_exact "
+        "is_mask moment warn_where",
         "setitem": "_set_positions is_exchanged match_ndim ravelled scatter set_by_arrays",
         "shape": "roll",
+        "signal": "_cosine_window",
         "sort": "_topk_of_chunks largest_elements topk",
-        "statistics": "_doane_width _stone_width _width number_of_bins",
+        "statistics": "_arg_without_nan _doane_width _nan_total _stone_width _width number_of_bins",
         "ufuncs": "_check_names checked_mask",
         "unique": "_unknown_bytes find_unique_slices unique_slices unpack_slices_field",
     }.items()
