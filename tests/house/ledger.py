@@ -35,7 +35,7 @@ TABLE = """
             kernels/blocks.py
   3650  GPU
             devices/* memory/device_memory.py kernels/cuda_text.py plan/devices.py processes/gpu*
-  3700  kernels, NumPy back end, fusing
+  3715  kernels, NumPy back end, fusing
             kernels/* native/*
   2550  optimize
             optimize/*
