@@ -119,3 +119,20 @@ def test_warnings_of_an_unwatched_job_come_with_the_next_use_of_a_value(cluster:
             "divide by zero encountered in divide"
         ]
         assert told(job.wait) == told(value.fetch) == []
+
+
+WRITTEN_BY_NUMPY: dict[str, Callable[[Any, Any], Any]] = {
+    "sinc": lambda np, x: np.sinc(x),
+    "logarithm": lambda np, x: np.emath.log(x),
+    "power": lambda np, x: np.emath.power(x, -1),
+    "correlation": lambda np, x: np.corrcoef(np.vstack([x, x]) == 7, dtype="f8"),
+}
+
+
+@pytest.mark.parametrize("name", WRITTEN_BY_NUMPY)
+def test_functions_that_run_as_numpy_wrote_them_warn(name: str, tensor: Any) -> None:
+    program = WRITTEN_BY_NUMPY[name]
+    theirs = {text for text, *_ in told(lambda: program(np, A))}
+    ours = told(lambda: program(mt, tensor(A)).fetch())
+    assert theirs and {text for text, *_ in ours} == theirs
+    assert {file for _, file, _ in ours} == {__file__}

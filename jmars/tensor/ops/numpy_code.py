@@ -81,7 +81,7 @@ def _in_python(function: Any) -> Any:
 def _on_tensors(theirs: FunctionType) -> FunctionType:
     """A function with the same code, whose global names mean functions of the table where NumPy's are meant."""
     known = theirs.__globals__
-    meant: dict[str, Any] = {"__builtins__": builtins, "__name__": known["__name__"]}
+    meant: dict[str, Any] = {"__builtins__": builtins, "__name__": __name__, "__package__": known["__package__"]}
     made = FunctionType(theirs.__code__, meant, theirs.__name__, theirs.__defaults__, theirs.__closure__)
     made.__kwdefaults__ = theirs.__kwdefaults__
     meant |= {name: _meant(known[name]) for name in _names(theirs.__code__) if name in known}
