@@ -32,6 +32,17 @@ def test_arrays_in_lists_are_tensors_or_computed_at_once(engine: OneByOne) -> No
     assert np.array_equal(both[0].fetch(), np.ones(2**19)) and both[1].fetch().tolist() == [1, 2, 3]
 
 
+def test_a_long_list_of_large_arrays_is_not_copied_at_once() -> None:
+    made = mt.vstack([np.ones(2**17 + 1)] * 120)
+    assert len(made.data.op.inputs) == 120
+
+
+def test_a_large_result_of_small_arrays_is_not_computed_at_once() -> None:
+    line = np.ones(4000)
+    for made in (mt.outer(line, line), mt.kron(line, line), mt.cov(np.ones((4000, 2)))):
+        assert made.nbytes == line.nbytes * 4000 and made.data.op.inputs
+
+
 def test_no_value_is_computed_for_positions_of_axes(engine: OneByOne) -> None:
     """NumPy's code numbers axes by `arange` and takes lengths by `take`."""
     x = mt.ones((4, 6), chunk_size=3)

@@ -22,8 +22,8 @@ from jmars.tensor.ops.arguments import takes_like
 from jmars.tensor.protocols import find, numpys_named, offers
 from jmars.tensor.tensor import as_tensor
 
-_LARGE = 2**20  # bytes of an array that becomes a tensor
-_LONG = 100  # entries of a list that are searched; longer lists hold numbers
+_SMALLEST = 2**12  # bytes above which an array becomes a tensor: `np.outer` of smaller ones is small, too
+_LONG = 100  # entries of a list that are searched; longer lists hold numbers, or begin with an array
 
 
 def offer_numpys(name: str, *aliases: str, gives: str = "Tensor") -> Callable[..., Any]:
@@ -60,8 +60,9 @@ def offer_numpys(name: str, *aliases: str, gives: str = "Tensor") -> Callable[..
 def _without_large(value: Any) -> Any:
     """Large arrays of NumPy as tensors; small ones are computed with at once."""
     if type(value) in (list, tuple):
-        return type(value)(map(_without_large, value)) if len(value) < _LONG else value
-    return as_tensor(value) if isinstance(value, np.ndarray) and value.nbytes > _LARGE else value
+        is_searched = len(value) < _LONG or isinstance(value[0], np.ndarray)
+        return type(value)(map(_without_large, value)) if is_searched else value
+    return as_tensor(value) if isinstance(value, np.ndarray) and value.nbytes > _SMALLEST else value
 
 
 def _as_tensors(found: Any) -> Any:
