@@ -688,8 +688,9 @@ def warn_at(frame: FrameType | None, text: str, category: type[Warning]) -> None
     if frame is None:
         warnings.warn(text, category, stacklevel=3)
         return
-    registry = frame.f_globals.setdefault("__warningregistry__", {})
-    warnings.warn_explicit(text, category, frame.f_code.co_filename, frame.f_lineno, registry=registry)
+    names = frame.f_globals
+    registry, module = names.setdefault("__warningregistry__", {}), names.get("__name__") or "<unknown>"
+    warnings.warn_explicit(text, category, frame.f_code.co_filename, frame.f_lineno, module, registry)
 
 
 def raise_along(error: BaseException, line: SourceLine) -> NoReturn:

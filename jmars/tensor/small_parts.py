@@ -200,6 +200,7 @@ def write_small_part(x: Tensor, index: Any, value: Any) -> bool:
             memory = place.unlock()
         if memory is None:
             return False
+        raise_warnings()
         try:
             memory[index] = value
         except Warning as warning:
@@ -273,6 +274,7 @@ def small_operation(function: Any, *args: Any) -> Any:
             return NotImplemented
     if size * 16 > COUNTED and (len(given) > 1 or size * 16 > SmallValues.limit):
         return NotImplemented
+    raise_warnings()
     try:
         found = function(*given)
     except Warning as warning:
@@ -436,6 +438,17 @@ def constant_of(node: TensorData) -> Any:
     if not isinstance(expression, Expression) or len(expression.nodes) != 1 or expression.nodes[0].op != CONSTANT:
         return None
     return expression.nodes[0].value
+
+
+def raise_warnings() -> None:
+    """Raise warnings of NumPy's calls in the tensor modules, before filters of the cell, for `repeated`."""
+    global _filter
+    if not warnings.filters or warnings.filters[0] is not _filter:
+        warnings.filterwarnings("error", module=r"jmars\.tensor\.(small_|operators)")
+        _filter = warnings.filters[0]
+
+
+_filter: Any = None
 
 
 def repeated(first: Warning, function: Any, *args: Any, **kwargs: Any) -> Any:

@@ -25,7 +25,7 @@ from jmars.config import config
 from jmars.tensor.buffers import Buffer, SmallValues, layout_of, small_layout, strides_in_order
 from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.protocols import set_layout_hook, set_small_hook
-from jmars.tensor.small_parts import AwayError, apply_small, here, repeated, rows
+from jmars.tensor.small_parts import AwayError, apply_small, here, raise_warnings, repeated, rows
 from jmars.tensor.splits import chunk_bytes
 from jmars.tensor.tensor import Tensor
 
@@ -83,6 +83,7 @@ def _compute(
         results = found if isinstance(found, tuple | list) else (found,)
         if not all(map(_is_small, results)) or any(one is other for one in results for other in args):
             return found  # also where it was written to an argument
+    raise_warnings()
     try:
         result = theirs(*given, **options)
     except Warning as warning:
@@ -151,7 +152,10 @@ def _fits(name: str, theirs: Any, given: list[Any], options: dict[str, Any]) -> 
         arrays = [
             one for one in given if one.__class__ is np.ndarray or one.__class__ is list or one.__class__ is tuple
         ]
-        return len(arrays) < 2 or math.prod(np.broadcast_shapes(*map(np.shape, arrays))) <= limit
+        try:
+            return len(arrays) < 2 or math.prod(np.broadcast_shapes(*map(np.shape, arrays))) <= limit
+        except ValueError:  # NumPy's function says it in words of its own
+            return True
     if name.startswith(("char.", "strings.")):  # an integer among the arguments may be the length of the texts
         return _product((given, options.values())) <= limit
     most = _MOST.get(name.removeprefix("linalg.").removeprefix("ma."))
@@ -537,7 +541,7 @@ def small_values() -> Iterator[None]:
     before = SmallValues.chosen
     SmallValues.choose(min(SMALL, chunk_bytes()) if config.local_seconds > 0 else 0)
     set_small_hook(_compute)
-    warnings.filterwarnings("error", module=r"jmars\.tensor\.(small_|operators)")  # which repeats the call
+    raise_warnings()
     ours = warnings.filters[0]
     try:
         yield

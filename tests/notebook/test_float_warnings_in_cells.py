@@ -79,6 +79,35 @@ def test_warnings_of_small_values_name_the_places_that_numpys_name(notebook: Cel
     assert places[0] == places[1] != []
 
 
+@pytest.mark.parametrize("action", ["always", "default"])
+def test_a_filter_of_the_cell_keeps_the_places_of_warnings(notebook: CellNotebook, action: str) -> None:
+    notebook("import numpy as np, warnings\nzero = np.zeros(3)")
+    cell = f"""
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("{action}")
+    a = 1 / zero
+    b = 1 / zero
+    np.log(zero)
+    zero[:1] = np.array([1 + 1j])
+places = [(one.filename == seen[0].filename, "jmars" in one.filename, one.lineno, str(one.message)) for one in seen]"""
+    found = []
+    for head in ("#", "%%jmars"):
+        notebook(head + cell)
+        found.append(notebook.shell.user_ns["places"])
+    assert found[0] == found[1] and len(found[0]) == 4
+    assert not any("jmars" in str(one) for one in warnings.filters)
+
+
+def test_a_deprecation_is_told_in_a_cell_as_in_a_plain_cell(notebook: CellNotebook) -> None:
+    notebook("import numpy as np\nv = np.ones((4000, 2))")
+    for head in ("#\n", "%%jmars\n"):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("ignore")
+            warnings.filterwarnings("default", category=DeprecationWarning, module="__main__")
+            notebook(head + "c = np.cross(v, v)\nc[0]")
+        assert [(one.category, one.lineno) for one in seen] == [(DeprecationWarning, 2)]
+
+
 def test_the_default_filter_shows_a_line_once_for_each_run_of_a_cell() -> None:
     cell = "%%jmars -w 1 --memory 400MiB\nfor k in range(3):\n    s = float((1 / (np.arange(50_000) - k)).sum())"
     with new_shell() as shell, config.using(display="none", local_seconds=0.0):

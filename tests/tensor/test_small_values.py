@@ -261,6 +261,16 @@ def test_the_text_of_many_elements_makes_no_node(engine, monkeypatch):
         assert np.shares_memory(x, y) and not np.shares_memory(x[0], y[:, 1])
 
 
+@pytest.mark.parametrize("text", ["x + v", "v < x", "np.add(x, v)", "np.where(x > 0, v, 1)", "np.hypot(v, x)"])
+def test_arrays_that_do_not_broadcast_are_refused_in_numpys_words(engine, text):
+    words = []
+    for numpy in (np, mt):
+        with small_values(), pytest.raises(ValueError, match="broadcast") as refused:
+            eval(text, {"np": numpy, "x": numpy.ones((700, 300)), "v": numpy.ones(50_000)})
+        words.append(str(refused.value))
+    assert words[0] == words[1]
+
+
 @pytest.mark.parametrize(
     "text", ["np.copyto(dst=x, src=1)", "np.fill_diagonal(a=x, val=[1, 2])", "np.put(a=x, ind=[0, -1], v=x[1, :2])"]
 )
