@@ -625,8 +625,7 @@ def _refuse_own_source(tensor: Tensor, url: Any, component: str | None, options:
         left += node.op.inputs
         if isinstance(node.op, FromBlocks) and node.op.function == "from_zarr":
             read = unpickled(node.op.blob).args[0]
-            where, path = _place(read)
-            system, target = _place(zarr_store(url), component, options)
+            (where, path), (system, target) = _place(read), _place(zarr_store(url), component, options)
             if where == system and (not target or f"{path}/".startswith(f"{target}/")):  # there, or within
                 raise ValueError(f"x is computed from {read.store_path}; write it to another place")
 
@@ -641,6 +640,9 @@ def _place(node: Any, path: str | None = None, options: Mapping[str, Any] | None
     system = _file_system(node) if hasattr(node, "fs") else node
     if isinstance(root, Path) or isinstance(node, str) or "file" in np.ravel(getattr(system, "protocol", "")):
         return None, os.path.realpath(f"{root}/{path or ''}")
+    if hasattr(node, "fs"):  # the same place whatever options give access
+        given = {**(system.storage_options.get("client_kwargs") or {}), **system.storage_options}
+        system = np.ravel(system.protocol)[0], given.get("endpoint_url")
     return system, "/".join(part for part in f"{root}/{path or ''}".split("/") if part)
 
 

@@ -65,6 +65,21 @@ def test_a_zarr_array_is_not_written_over_from_itself(cluster, tmp_path):
         np.testing.assert_array_equal(zarr.open_array(tmp_path / name)[...], VALUES * 2)
 
 
+def test_options_of_access_do_not_hide_that_a_zarr_array_is_written_over(cluster, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    fsspec = pytest.importorskip("fsspec")
+    from tests.tensor.files.test_urls import Far
+
+    fsspec.register_implementation("far", Far, clobber=True)
+    mt.to_zarr(mt.asarray(VALUES, chunks=3), tmp_path / "a")
+    read = mt.from_zarr(f"far://{tmp_path}/a", storage_options={"key": "mine", "endpoint_url": "here"}) * 2
+    own = {"key": "other", "client_kwargs": {"endpoint_url": "here"}}
+    with pytest.raises(ValueError, match="x is computed from"):
+        mt.to_zarr(read, f"far://{tmp_path}/a", overwrite=True, storage_options=own)
+    with pytest.raises(zarr.errors.ContainsArrayError):  # of another server
+        mt.to_zarr(read, f"far://{tmp_path}/a", storage_options={"endpoint_url": "there"})
+
+
 @pytest.mark.parametrize("source", ["s/g/a", "link/g/a", "file:///s/g/a"])
 def test_a_zarr_array_is_not_written_over_by_another_name(cluster, tmp_path, source):
     zarr = pytest.importorskip("zarr")

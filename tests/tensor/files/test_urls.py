@@ -16,6 +16,12 @@ fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
 VALUES = np.arange(24 * 17 * 5.0).reshape(24, 17, 5)
 
 
+class Far(fsspec.get_filesystem_class("file")):
+    """Files that only a server can reach."""
+
+    protocol = "far"
+
+
 @pytest.fixture
 def url(tmp_path):
     return f"file://{tmp_path}/a.npy"
@@ -71,6 +77,16 @@ def test_plain_bytes_at_a_url(url):
     cut = RemoteArray(url, None, (30, 17, 5), VALUES.dtype, 4)
     with pytest.raises(StorageError, match="cut short"):
         cut((slice(20, 30), slice(0, 17), slice(0, 5)))
+
+
+def test_a_server_without_ranges_is_told(url, monkeypatch):
+    local = fsspec.implementations.local.LocalFileSystem
+    inner = local.cat_file
+    monkeypatch.setattr(local, "cat_file", lambda self, path, start=None, end=None, **how: inner(self, path, **how))
+    with fsspec.open(url, "wb") as file:
+        np.save(file, VALUES)
+    with pytest.raises(StorageError, match="ignores ranges of bytes"):
+        RemoteArray(url, None, VALUES.shape, VALUES.dtype, 128)((slice(2, 3), slice(0, 17), slice(0, 5)))
 
 
 def test_hdf5_at_a_url(url, tmp_path):
