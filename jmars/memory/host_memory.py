@@ -162,9 +162,12 @@ class HostMemory:
             self.buffers.read_ahead({chunk: rank for chunk, rank in ranks.items() if rank != NEVER})
 
     def free_chunks(self, chunks: Iterable[int]) -> None:
-        """Free the slots and files of chunks."""
-        for file in self.chunks.free_all(chunks):
+        """Free the slots and files of chunks, and stop reads of them from other hosts."""
+        freed = list(chunks)
+        for file in self.chunks.free_all(freed):
             self.buffers.delete(file)
+        if self.buffers.reads.fetches:
+            self.buffers.reads.withdraw(set(freed))
         if self.buffers.queue:
             self.buffers.advance()
 

@@ -148,3 +148,20 @@ def test_s3_23_only_what_an_operand_will_read_is_read_ahead(room):
     room.memory.next_use.open_job(job)
     room.memory.locate_chunks(LocateChunks([job.chunk[0], 900], [PAGE, PAGE], [[1], [1]], ahead=True))  # 900: of no job
     assert pulled == [job.chunk[0]]
+
+
+def test_a_read_ahead_stops_when_its_chunk_is_freed(room):
+    stopped, ends = [], []
+
+    def pull(wanted, hosts, done):
+        ends.append(done)
+        return lambda: stopped.append(wanted.chunk)
+
+    room.memory.buffers.pull_by(pull)
+    room.memory.locate_chunks(LocateChunks([7, 8], [PAGE, PAGE], [[1], [1]]))
+    room.memory.buffers.read_ahead({7: 0, 8: 1})
+    room.memory.free_chunks([7])  # its job was cancelled
+    assert stopped == [7]
+    for done in ends:
+        done("")
+    assert room.said == [("copied", 8)] and room.arena.used == PAGE

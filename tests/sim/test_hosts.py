@@ -120,7 +120,7 @@ def test_a_carrier_whose_second_answer_is_a_fault(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(Puller, "withdraw", withdraw)
     monkeypatch.setattr(CarrierLink, "_pulled", once)
-    assert "ends twice" in found(lambda: Faults(host_deaths=2, cancels=0.4, late=0.05))
+    assert "ends twice" in found(lambda: Faults(host_deaths=2, cancels=0.4, late=0.05), first=20)
 
 
 def test_an_echo_reaches_each_handler() -> None:
