@@ -519,6 +519,10 @@ def opened(url: str, options: Any) -> Any:
     except ImportError as error:
         raise ImportError(f"{url.split('://')[0]}:// needs the package fsspec: pip install fsspec") from error
     system, path = url_to_fs(url, **(options or {}))
+    if "memory" in np.ravel(system.protocol):
+        raise UnsupportedError(
+            f"{url} lies in the memory of this process; read it by NumPy from fsspec.open(...).open()"
+        )
     return system.open(path, "rb", block_size=2**20, cache_type="blockcache", cache_options={"maxblocks": 32})
 
 

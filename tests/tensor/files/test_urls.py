@@ -89,6 +89,14 @@ def test_a_server_without_ranges_is_told(url, monkeypatch):
         RemoteArray(url, None, VALUES.shape, VALUES.dtype, 128)((slice(2, 3), slice(0, 17), slice(0, 5)))
 
 
+def test_files_in_the_memory_of_this_process_are_refused():
+    with fsspec.open("memory://a.npy", "wb") as file:
+        np.save(file, VALUES)
+    with pytest.raises(UnsupportedError, match="memory of this process"):
+        mt.load("memory://a.npy")
+    fsspec.filesystem("memory").rm("/a.npy")
+
+
 def test_hdf5_at_a_url(url, tmp_path):
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "a.npy", "w") as file:
