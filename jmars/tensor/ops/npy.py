@@ -33,7 +33,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from jmars.errors import StorageError, UnsupportedError
+from jmars.errors import ObjectArrayError, StorageError, UnsupportedError
 from jmars.kernels.program import Call, ChunkType, Fill, Generate, Program, single
 from jmars.tensor.atomic_file import atomic_file
 from jmars.tensor.buffers import Buffer, SmallValues
@@ -126,7 +126,10 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, chunk_
         raise UnsupportedError(f"mmap_mode={mmap_mode!r} would write to the file; load it with 'r' and save the result")
     if is_url(file):
         with opened(file, storage_options) as stream:
-            shape, fortran, dtype = read_header(stream, file)
+            try:
+                shape, fortran, dtype = read_header(stream, file)
+            except ObjectArrayError as error:  # NumPy, which reads objects, takes a URL for a path
+                raise UnsupportedError(f"{file} holds Python objects; copy it to a folder and give the path") from error
             return RemoteArray(file, storage_options, shape, dtype, stream.tell(), fortran).tensor(chunk_size, chunks)
     path = os.path.abspath(os.fspath(file))
     with open(path, "rb") as stream:

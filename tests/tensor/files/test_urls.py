@@ -111,3 +111,10 @@ def test_a_missing_file_and_a_missing_library_are_told(url):
         mt.load(url)
     with pytest.raises(ValueError, match="nosuch"):
         mt.load("nosuch://a/b.npy")
+
+
+@pytest.mark.parametrize("allow_pickle", [False, True])
+def test_objects_at_a_url_are_refused_by_name(tmp_path, allow_pickle):
+    np.save(tmp_path / "a.npy", np.array([1, None]), allow_pickle=True)
+    with pytest.raises(UnsupportedError, match="holds Python objects"):
+        mt.load(f"file://{tmp_path}/a.npy", allow_pickle=allow_pickle)
