@@ -121,6 +121,20 @@ def test_the_default_filter_shows_a_line_once_for_each_run_of_a_cell() -> None:
         notebook("%jmars stop")
 
 
+def test_a_large_result_of_small_values_warns() -> None:
+    with new_shell() as shell, config.using(display="none"):
+        notebook = Notebook(shell)
+        notebook("%load_ext jmars\nimport numpy as np")
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            notebook("%%jmars -w 1 --memory 400MiB\nx = np.zeros((800, 1))\ny = x / x.T\nz = np.cov(x)")
+        assert [(one.lineno, str(one.message)) for one in seen if "invalid" in str(one.message)] == [
+            (3, "invalid value encountered in divide"),
+            (4, "invalid value encountered in multiply"),
+        ]
+        notebook("%jmars stop")
+
+
 def test_a_filter_that_makes_an_error_of_it_ends_the_cell_at_its_line() -> None:
     with new_shell() as shell, config.using(display="none"):
         notebook = Notebook(shell)

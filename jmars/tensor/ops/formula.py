@@ -390,6 +390,7 @@ _BETWEEN = {
     "jmars.tensor.methods",
     "jmars.tensor.tensor",
     "jmars.tensor.protocols",
+    "jmars.tensor.small_values",
     "jmars.tensor.ops.numpy_code",
     "jmars.tensor.ops.ufunc_methods",
     "jmars.tensor.ops.ufuncs",
