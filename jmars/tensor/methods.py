@@ -67,7 +67,7 @@ def _made(name: str, does: str) -> Callable[..., Any]:
     key = name
     if name in ("mean", "var"):  # of small values NumPy's methods, which warn at the line that calls
         key = f"method.{name}"
-        offers(key)(lambda *args, **kwargs: call(name, *args, **kwargs))
+        offers(key, does=does)(lambda *args, **kwargs: call(name, *args, **kwargs))
 
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
         if "correction" in kwargs:  # of NumPy's functions alone

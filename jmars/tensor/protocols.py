@@ -255,24 +255,25 @@ def _hooked(name: str, function: Callable[..., Any], theirs: Any, numpys: Any = 
                 raise
         return theirs(*call("method.values", args), **call("method.values", kwargs))
 
-    @functools.wraps(function)
-    def offered(*args: Any, **kwargs: Any) -> Any:
-        if SmallValues.limit and small is not None and _small_hook is not None:
-            found = _small_hook(name, small, function, args, kwargs)
-            if found is not NotImplemented:
-                return found
-        if is_plain():
-            return work(args, kwargs) if _plain_hook is None else _plain_hook(work, args, kwargs)
-        if not SmallValues.limit and (_result_hook is None or SmallValues.working):
-            return work(args, kwargs)
-        if _mask_hook is not None and (found := _mask_hook(name, args, kwargs)) is not NotImplemented:
-            return found
+    def counted(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         SmallValues.count(working)
         try:
-            found = work(args, kwargs)
+            return work(args, kwargs)
         finally:
             SmallValues.count(-working)
-        return found if _result_hook is None else _result_hook(found)
+
+    @functools.wraps(function)
+    def offered(*args: Any, **kwargs: Any) -> Any:
+        hook = _small_hook if SmallValues.limit and small is not None else None
+        if hook and (found := hook(name, small, function, args, kwargs)) is not NotImplemented:  # type: ignore[arg-type]
+            return found
+        plain = _plain_hook is not None and is_plain()
+        if not SmallValues.limit and (plain or _result_hook is None or SmallValues.working):
+            return _plain_hook(work, args, kwargs) if plain else work(args, kwargs)  # type: ignore[misc]
+        if _mask_hook is not None and (found := _mask_hook(name, args, kwargs)) is not NotImplemented:
+            return found
+        found = _plain_hook(counted, args, kwargs) if plain else counted(args, kwargs)  # type: ignore[misc]
+        return found if plain or _result_hook is None else _result_hook(found)
 
     if isinstance(theirs, np.ufunc):
         return Ufunc(offered, theirs, small is not None)

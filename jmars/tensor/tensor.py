@@ -592,6 +592,8 @@ class Tensor(TensorMethods, TensorOperators):
         if out is not None:
             if not all(one._place.writeable for one in out if isinstance(one, Tensor)):
                 raise ValueError("output array is read-only")  # NumPy's words, before any other fault
+            if any(type(one) is tuple for one in out):
+                raise TypeError("return arrays must be of ArrayType")
             kwargs["out"] = out[0] if len(out) == 1 else out
         return function(*inputs, **kwargs)
 
