@@ -40,14 +40,6 @@ def test_a_gpu_is_lost_while_a_chunk_leaves_for_an_operand() -> None:
     run_gpus(GpuWorld(402, lost=0.4))
 
 
-@pytest.mark.parametrize("seed, end", [(375, "succeeded"), (493, "failed")])  # 493 loses chunks that the client sent
-def test_an_operand_gets_the_slots_of_one_whose_inputs_are_lost(seed: int, end: str) -> None:
-    """The other waits for inputs from the host, and gives up its slots on the GPU when the host is lost."""
-    world = GpuHostsWorld(seed, 2 + seed % 2, lost=0.4)
-    world.faults.apart = world.faults.scheduler_deaths = 0
-    assert run_gpus(world).ends == [end]
-
-
 @pytest.mark.parametrize("part", PARTS)
 def test_random_programs_on_hosts_with_gpus(part: int) -> None:
     on_device = fetched = 0

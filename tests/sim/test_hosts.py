@@ -14,6 +14,7 @@ from jmars.scheduler.hosts import Places
 from jmars.transport import pulling
 from jmars.transport.pulling import Puller
 from jmars.worker.chunk_exchange import CarrierLink, ChunkExchange
+from tests.sim import lanes
 from tests.sim.faults import Faults
 from tests.sim.hosts import run_hosts
 from tests.sim.world import Failed
@@ -108,6 +109,10 @@ def test_a_source_that_takes_memory_to_serve(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_carrier_whose_second_answer_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pull fails and is withdrawn in one turn, which is common where the carrier reads its orders seldom."""
+    monkeypatch.setattr(lanes, "GATHERS", 1.0)
+    monkeypatch.setattr(lanes, "READ_SECONDS", 0.05)
+
     def withdraw(puller: Puller, ticket: int) -> None:
         if not puller._pulls.withdraw(ticket):
             puller._report("withdrawn", ticket)
@@ -120,7 +125,7 @@ def test_a_carrier_whose_second_answer_is_a_fault(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(Puller, "withdraw", withdraw)
     monkeypatch.setattr(CarrierLink, "_pulled", once)
-    assert "ends twice" in found(lambda: Faults(host_deaths=2, cancels=0.4, late=0.05), first=20)
+    assert "ends twice" in found(lambda: Faults(host_deaths=2, cancels=0.4, late=0.05))
 
 
 def test_an_echo_reaches_each_handler() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+from collections.abc import Sequence
 from typing import Any
 from unittest.mock import patch
 
@@ -111,14 +112,14 @@ class Children:
 class Host:
     """Use it in a coroutine, as a context manager. Batches never run long: the dispatcher's clock stands still."""
 
-    def __init__(self, pages: int = 64, workers: int = 1, graph_bytes: int = 0) -> None:
+    def __init__(self, pages: int = 64, workers: int = 1, graph_bytes: int = 0, gpus: Sequence[str] = ()) -> None:
         self.fd = os.memfd_create("steps")
         self.arena = Arena(self.fd, pages * 4096)
         self.children = Children()
         self.scheduler = Scheduler()
         children: Any = self.children
         self.execution = ExecutionActor(
-            self.arena, children, workers, 1, lambda: "/nowhere", lambda: 2**40, graph_bytes=graph_bytes
+            self.arena, children, workers, 1, lambda: "/nowhere", lambda: 2**40, graph_bytes=graph_bytes, gpus=gpus
         )
         self.execution.connect(self.scheduler)
         self.execution.ledger.save = lambda: None
