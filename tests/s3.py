@@ -32,6 +32,7 @@ class Proxy:
         self.busy = self.cut = 0.0  # chances of 503, and of a body that ends halfway
         self.counts: Counter[str] = Counter()  # requests by method, and faults
         self.at_once = self.most_at_once = 0
+        self._writers: set[asyncio.StreamWriter] = set()  # of kept connections
         ready = threading.Event()
 
         async def serve() -> None:
@@ -55,8 +56,13 @@ class Proxy:
         keys = {"access_key_id": "somebody", "secret_access_key": SECRET, "endpoint": self.url, "region": "us-east-1"}
         return S3Store(BUCKET, prefix=prefix, **keys, client_options={"allow_http": True})
 
+    def hang_up(self) -> None:
+        """Ends kept connections; idle ones of workers would stay for seconds."""
+        self._loop.call_soon_threadsafe(lambda: [writer.close() for writer in self._writers])
+
     def close(self) -> None:
-        """Hangs up."""
+        """Hangs up and ends."""
+        self.hang_up()
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
 
@@ -67,6 +73,7 @@ class Proxy:
         self.most_at_once = 0
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             while head := await reader.readuntil(b"\r\n\r\n"):
                 if _header(head, b"expect"):
@@ -79,6 +86,7 @@ class Proxy:
                         break
                 finally:
                     self.at_once -= 1
+        self._writers.discard(writer)
         writer.close()
 
     async def _answer(self, head: bytes, body: bytes, writer: asyncio.StreamWriter) -> bool:

@@ -32,26 +32,45 @@ def cluster() -> Iterator[jmars.Cluster]:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[s3.Proxy]:
+def service() -> Iterator[s3.Proxy]:
     pytest.importorskip("moto.server", reason="moto is not installed (dependency group test)")
     with s3.service() as here:
         yield here
+
+
+@pytest.fixture
+def server(service: s3.Proxy) -> Iterator[s3.Proxy]:
+    yield service
+    service.hang_up()
 
 
 @pytest.fixture(autouse=True)
 def _ends_what_zarr_started(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if "s3fs" in sys.modules:
-        system = sys.modules["s3fs"].S3FileSystem
-        for one in system._cache.values():
-            if one.asynchronous:
-                zarr.core.sync.sync(one._s3.close())
-            else:
-                sys.modules["fsspec.asyn"].sync(one.loop, one._s3.close)
-        system.clear_instance_cache()
+        _end_s3fs()
     zarr.core.sync.cleanup_resources()
-    if {"obstore", "icechunk", "s3fs"} & sys.modules.keys():  # their threads and connections end with the process
+    if {"obstore", "icechunk"} & sys.modules.keys():  # their threads and connections end with the process
         request.config.pluginmanager.get_plugin("jmars-leak-check").accept()
+
+
+def _end_s3fs() -> None:
+    """Closes connections, and ends fsspec's thread with the threads of its loop."""
+    system, asyn = sys.modules["s3fs"].S3FileSystem, sys.modules["fsspec.asyn"]
+    connected = [one for one in system._cache.values() if one._s3 is not None]  # others never sent a request
+    system.clear_instance_cache()
+    for one in connected:
+        if one.asynchronous:
+            zarr.core.sync.sync(one._s3.close())
+        else:
+            asyn.sync(one.loop, one._s3.close)
+    loop, thread = asyn.loop[0], asyn.iothread[0]
+    if loop is not None:
+        asyn.sync(loop, loop.shutdown_default_executor)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+        asyn.loop[0] = asyn.iothread[0] = None
 
 
 def _there_and_back(place: Any, component: str | None = None, **options: Any) -> None:
