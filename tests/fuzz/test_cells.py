@@ -20,7 +20,15 @@ from tests.notebook.conftest import CellNotebook, in_process
 
 CHUNKS = (64, 24, 200, 4000)  # bytes of a chunk, in turn: small arrays are cut, and values up to a chunk are small
 # Of elements that are equal, or not distinct as was promised, NumPy's order depends on its algorithm.
-ANY_ORDER = ("overwrite_input=", *UNORDERED, "assume_unique=True", "unique_inverse(", "unique_all(", "argsort(")
+ANY_ORDER = (
+    "overwrite_input=",
+    *UNORDERED,
+    "assume_unique=True",
+    "unique_inverse(",
+    "unique_all(",
+    "argsort(",
+    "partition(",
+)
 INEXACT = ("fft", "linalg", "mean", "std", "var", "norm", "median", "percentile", "quantile", "average", "cov", "corr")
 
 

@@ -685,3 +685,12 @@ def test_rows_that_were_read_ahead_go_with_their_array(engine):
     del x
     gc.collect()
     assert rows._block is None
+
+
+def test_reshape_without_a_shape_is_a_view_whatever_is_said_of_copies(engine):
+    with small_values():
+        a = mt.asarray(np.arange(4.0)) + 1
+        view = np.reshape(a.T, None, order=None, copy=True)
+        assert view.data.shape == (4,)
+        view[0] = 9
+        assert float(a[0]) == 9

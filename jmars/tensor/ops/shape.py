@@ -303,7 +303,7 @@ def reshape(a: Any, /, shape: Any, order: str = "C", *, copy: bool | None = None
     """
     x, copy = as_tensor(a), normal_copy(copy)
     whole = x.shape if shape is None else _full_shape(shape, x)
-    order = normal_order(order, "C")
+    order, copy = ("C", None) if shape is None else (normal_order(order, "C"), copy)  # NumPy's is a view of `a` then
     if order == "K":
         raise ValueError("order 'K' is not permitted for reshaping")
     if order == "F" or order == "A" and _is_fortran(x):
