@@ -57,7 +57,7 @@ class Delivery:
         self.begin()
 
     def begin(self) -> None:
-        """Start anew with another peer: what was not acknowledged is lost."""
+        """Start anew with another peer; messages without an acknowledgement are lost."""
         self.nbytes, self.next_due = 0, math.inf
         self._sent: deque[bytes] = deque()  # without an acknowledgement
         self._before = 0  # number of messages before these

@@ -9,8 +9,8 @@ A tensor without a holder is dropped. A client's end ends all holds of the clien
 results that the client still held stay with the jobs that made them, for as long as these jobs are remembered. Decides
 alone; `clients` acts. Source: docs/decisions/0026-whose-tensors.md.
 
-ReusableValues: tensors that later jobs of any client find by value keys; those that no client holds (ghosts) stay as
-long as there is room. Decides alone, too. Source: docs/decisions/0072-values-of-earlier-runs.md.
+ReusableValues: tensors that later jobs of any client find by value keys; tensors without a holder (ghosts) stay as long
+as there is room. Decides alone, too. Source: docs/decisions/0072-values-of-earlier-runs.md.
 
 Lease: how long an unused detached cluster lives on.
 
@@ -123,7 +123,7 @@ class Clients:
             self.values.add(job, submission, report.get("settled") or {}, time.monotonic() - begun)
 
     def drop(self, keys: Sequence[str]) -> None:
-        """Free tensors that no client holds any more, but those that a later job may find."""
+        """Free tensors without a holder, except tensors that a later job may find."""
         if going := self.values.unheld(keys):
             self.session.drop(going)
 
@@ -217,7 +217,7 @@ class ClientSession:
 
     @remote_method
     def forget_values(self) -> None:
-        """Let no job find the values that are here, and free those that no client holds."""
+        """Let no job find the present values, and free the values without a holder."""
         if going := self._clients.values.forget():
             self._session.drop(going)
 
@@ -417,7 +417,7 @@ class ReusableValue(NamedTuple):
 
 
 class ReusableValues:
-    """Tensors by value key; those that no client holds are ghosts, and the cheapest of these per byte go first.
+    """Tensors by value key; tensors without a holder are ghosts, and the ghosts that cost least per byte go first.
 
     Parameters
     ----------

@@ -289,7 +289,7 @@ _ALONE = threading.Lock()
 
 @contextmanager
 def _one_thread(numexpr: Any) -> Iterator[None]:
-    """Without numexpr's threads, whose floating point errors nobody sees; executors have none anyway."""
+    """Run numexpr in one thread: floating point errors of other threads are lost. Executors have one thread anyway."""
     if numexpr.nthreads == 1 and not _ALONE.locked():
         yield
         return

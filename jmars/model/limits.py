@@ -38,4 +38,4 @@ def slot_size(size: int) -> int:
 
 
 _SMALL_SLOTS = [max(SMALLEST_SLOT, 1 << (size - 1).bit_length() if size > 1 else 1) for size in range(PAGE // 2 + 1)]
-KEPT_SHARE = 4  # of the memory for chunks: the part that may be taken by all that nobody asked to keep
+KEPT_SHARE = 4  # of the memory for chunks: the part for tensors that no user asked to keep

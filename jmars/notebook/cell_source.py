@@ -242,7 +242,7 @@ class _Computed:
         self.made.update((next(self._numbers), one) for one in tensors)
 
     def note_whole(self, nodes: Sequence[TensorData]) -> None:
-        """Note nodes that were computed; what was computed whole for them is noted with them."""
+        """Note computed nodes, and their inputs that were computed whole."""
         if self.depth:
             todo = list(nodes)
             for one in todo:  # grows during the loop

@@ -382,7 +382,7 @@ class Hosts:
                 self.rows[number].order([FreeChunks(chunks, lost)])
 
     def push(self, job: HostJob, operands: Sequence[int], number: int) -> None:
-        """A host has stored chunks: hosts whose planned operands read them as a whole read them ahead."""
+        """A host has stored chunks: the hosts of planned readers read whole chunks ahead."""
         table, host_of, by_host = job.table, self.host_of, dict[int, list[int]]()
         for operand in operands:
             readers = [one for one in table.readers[operand] if job.planned[one] >= 0]

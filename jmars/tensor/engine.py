@@ -112,7 +112,7 @@ def can_compute() -> bool:
 
 
 def has_value(node: TensorData) -> bool:
-    """Whether a value of a node was computed, or lies on the cluster: what is read of it is not read of its inputs."""
+    """Whether a value of a node was computed, or lies on the cluster: readers of the node need none of its inputs."""
     engine = current_engine()
     return node.computed or engine is not None and engine.held(node)
 
