@@ -34,12 +34,12 @@ import jmars.tensor as mt
 from jmars.client.session import execute
 from jmars.client.xarray_store import Write, later
 from jmars.errors import UnsupportedError
-from jmars.tensor.files import is_shared, many_requests, zarr_folder
 from jmars.tensor.ops.gufuncs import apply_gufunc
 from jmars.tensor.ops.map_blocks import map_blocks, single_chunk_along
 from jmars.tensor.ops.npy import from_blocks
 from jmars.tensor.splits import COUNTED_BYTES, chunk_bytes, common_splits, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.zarr_arrays import is_shared, many_requests, zarr_folder
 
 
 def _piece(given: Any, length: int) -> int:

@@ -1,6 +1,6 @@
 """Writes tensors into arrays of other libraries, for xarray's `to_zarr` and `to_netcdf`.
 
-Workers write into Zarr arrays of a store that they can open, all sources in one job (tensor/files.py): a chunk is
+Workers write into Zarr arrays of a store that they can open, all sources in one job (tensor/zarr_arrays.py): a chunk is
 written and freed while others are computed. Each piece (or shard) of a Zarr array has a single writer; sources that
 share a piece are written one after the other. Other targets, such as variables of NetCDF files, are written in this
 process, a window of chunks at a time.
@@ -17,10 +17,11 @@ import numpy as np
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.engine import get_engine
-from jmars.tensor.files import moved, opens_on_workers, write_zarr
+from jmars.tensor.files import moved
 from jmars.tensor.operand import TensorData
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_graph import LinkedGraph
+from jmars.tensor.zarr_arrays import opens_on_workers, write_zarr
 
 Box = tuple[slice, ...]
 WINDOW_SHARE = 4  # of the memory limit: the part that a window of chunks may take

@@ -18,6 +18,7 @@ In reading order:
 - atomic_file.py: atomic file writes
 - ops: the operands and functions
 - files.py: arrays in files of several formats
+- zarr_arrays.py: Zarr arrays
 - numpy_modules.py: NumPy's modules with the functions of jmars
 - ma: masked arrays, imported on first use
 - linalg.py: the names of np.linalg
@@ -36,7 +37,7 @@ from typing import Any
 import numpy as _np
 
 from jmars.errors import UnsupportedError as _UnsupportedError
-from jmars.tensor import array_api, deferring, files, linalg, ops, small_values
+from jmars.tensor import array_api, deferring, files, linalg, ops, small_values, zarr_arrays
 from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, GraphLayer
 from jmars.tensor.engine import Engine, get_engine, set_engine
 from jmars.tensor.numpy_modules import PASSED_ON as _PASSED_ON
@@ -71,6 +72,7 @@ __all__ = [
     "set_engine",
     "small_values",
     "tensor",
+    "zarr_arrays",
 ]
 
 fft = _NumPyModule.of("numpy.fft")

@@ -1,23 +1,90 @@
-"""Atomic file writes: a file appears under the name only when complete, as for `np.save`.
+"""Atomic file writes: a file appears under the name only when complete, as for `np.save`; and claims of writers.
 
 Where the file system supports O_TMPFILE, the unfinished file has no name, and workers of the same host open the file
 through /proc; no file is left if this process is killed. Elsewhere the file has a temporary name in the same folder; a
 later write of the same file removes the temporary files of killed processes.
-Source: open(2) and proc(5) of Linux.
+
+A claim keeps a second writer of a path away: a lock of the system on a file beside, which ends with the process.
+Source: open(2), flock(2) and proc(5) of Linux.
 """
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import re
 import secrets
-from collections.abc import Iterator
+import socket
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import xxhash
 
+from jmars.errors import StorageError
+
 TMPFILE = getattr(os, "O_TMPFILE", 0)
+NO_LOCKS = {errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK}
+
+
+@contextmanager
+def claimed(path: str) -> Iterator[Callable[[], None]]:
+    """Keep other writers of a path away; yields a function that raises StorageError when the claim is lost.
+
+    On a file system without locks, second writers are not told.
+
+    Raises
+    ------
+    StorageError
+        If another writer has the claim.
+    """
+    folder, name = os.path.split(path)
+    place = os.path.join(folder, f".{name}.claim")
+    descriptor = _locked(place, path)
+
+    def check() -> None:
+        if not _is_file(place, descriptor):
+            raise StorageError(f"another program removed {path} while it was written; write again")
+
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"process {os.getpid()} of {socket.gethostname()}".encode(), 0)
+        yield check
+    finally:
+        if _is_file(place, descriptor):
+            os.unlink(place)
+        os.close(descriptor)
+
+
+def _locked(place: str, path: str) -> int:
+    """Open and lock a file, which the last writer may remove meanwhile; errors name `path`."""
+    while True:
+        try:
+            descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, path) from error
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            holder = os.pread(descriptor, 1000, 0).decode() or "another process"
+            os.close(descriptor)
+            raise StorageError(f"{path} is being written by {holder}; wait, or write to another place") from error
+        except OSError as error:
+            if error.errno not in NO_LOCKS:
+                os.close(descriptor)
+                raise
+        if _is_file(place, descriptor):
+            return descriptor
+        os.close(descriptor)
+
+
+def _is_file(place: str, descriptor: int) -> bool:
+    """Whether an open file still has the name."""
+    try:
+        return os.path.samestat(os.stat(place), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 @contextmanager

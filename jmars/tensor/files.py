@@ -7,9 +7,6 @@ counterpart of `from_blocks`, calls a function with every chunk on the workers; 
 - `.npz` archives. `np.savez` stores .npy files uncompressed, so a chunk of an array is read at its offset in the
   archive. Arrays of `np.savez_compressed` cannot be read from the middle: this process reads them whole, up to
   `config.array_limit` bytes; larger arrays raise UnsupportedError.
-- Zarr, versions 2 and 3 of the format, by the `zarr` library. The client opens or makes the array, which travels to the
-  workers pickled, with its store: a folder, fsspec, obstore, Icechunk. Arrays of objects are refused, so that nothing
-  from the file is unpickled.
 - Datasets of HDF5 files, by `h5py`. Workers read in parallel, also from a URL of fsspec. HDF5 lets a single process
   write at a time, so the writers take turns by a file lock. The file is written atomically (atomic_file.py); h5py gets
   the unfinished file as an open file, since HDF5 cannot open a file without a name.
@@ -23,17 +20,13 @@ from __future__ import annotations
 import fcntl
 import functools
 import glob
-import io
 import itertools
 import math
 import os
-import pickle
 import shutil
-import socket
 import struct
 import zipfile
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -41,11 +34,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.errors import StorageError, UnsupportedError
+from jmars.errors import UnsupportedError
 from jmars.kernels.program import Call, ChunkType, Program, single
-from jmars.tensor.atomic_file import atomic_file
+from jmars.tensor.atomic_file import atomic_file, claimed
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
-from jmars.tensor.engine import get_engine, has_value
+from jmars.tensor.engine import get_engine
 from jmars.tensor.from_array import array_limit
 from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.operand import (
@@ -60,7 +53,6 @@ from jmars.tensor.operand import (
 from jmars.tensor.ops.chunks import add_by_class, chunk_classes, chunk_starts, rechunk
 from jmars.tensor.ops.map_blocks import pickled, unpickled
 from jmars.tensor.ops.npy import (
-    FromBlocks,
     Layout,
     RemoteArray,
     create_npy,
@@ -125,8 +117,6 @@ def regular_size(splits: Splits) -> tuple[int, ...]:
 
 
 Array = np.ndarray[Any, Any]
-REQUESTS = 64  # of an object store under way at once
-SHARED_STORES = {"LocalStore", "FsspecStore", "ObjectStore", "IcechunkStore"}  # that several processes can write
 
 
 @offers("to_blocks")
@@ -216,6 +206,26 @@ def write_block(out: Array | None, inputs: Sequence[Array], params: tuple[str, b
         return np.frombuffer(found, np.uint8)
     out[...] = True
     return None
+
+
+def moved(box: tuple[slice, ...], starts: Sequence[int]) -> tuple[slice, ...]:
+    """A box of a source in the target."""
+    return tuple(slice(one.start + low, one.stop + low) for one, low in zip(box, starts))
+
+
+def whole_pieces(lengths: tuple[int, ...], piece: int, start: int) -> tuple[int, ...]:
+    """Chunks of an axis that no piece of the target has two of: edges within a piece move to its end.
+
+    Examples
+    --------
+    >>> whole_pieces((3, 3, 4), 2, 0)
+    (4, 2, 4)
+    >>> whole_pieces((3, 3, 4), 2, 1)
+    (3, 4, 3)
+    """
+    total = sum(lengths)
+    edges = [min(-(-(int(edge) + start) // piece) * piece - start, total) for edge in np.cumsum(lengths)]
+    return tuple(int(n) for n in np.diff(sorted({0, *edges, total})))
 
 
 def hdf5_library() -> Any:
@@ -326,8 +336,8 @@ def to_hdf5(x: Any, path: Any, dataset: str, **options: Any) -> None:
     tensor: Tensor = as_tensor(x)
     size = regular_size(tensor.chunks)
     tensor = rechunk(tensor, size)
-    exists = os.path.exists(place)
-    with atomic_file(place) as part:
+    with claimed(place), atomic_file(place) as part:
+        exists = os.path.exists(place)
         if exists:
             shutil.copy(place, part)  # copies the permissions, too
         with open(part, "r+b" if exists else "w+b") as opened, h5py.File(opened, "r+" if exists else "w") as file:
@@ -336,320 +346,6 @@ def to_hdf5(x: Any, path: Any, dataset: str, **options: Any) -> None:
             pieces = {"chunks": size} if tensor.ndim and tensor.size else {}
             file.create_dataset(dataset, tensor.shape, tensor.dtype, **{**pieces, **options})
         to_blocks(tensor, functools.partial(write_hdf5_box, part, dataset), name="to_hdf5")
-
-
-def zarr_library() -> Any:
-    """Import `zarr`; the ImportError names the extra to install."""
-    try:
-        import zarr
-    except ImportError as error:
-        raise ImportError("Zarr arrays need the package zarr: pip install 'jmars[io]'") from error
-    return zarr
-
-
-def is_shared(store: Any) -> bool:
-    """Whether other processes can open a Zarr store: all but those in the memory of this process."""
-    if hasattr(store, "fs") and "memory" in np.ravel(_file_system(store).protocol):
-        return False
-    return "Memory" not in type(store).__name__ and "Memory" not in type(getattr(store, "store", None)).__name__
-
-
-def _file_system(store: Any) -> Any:
-    """The file system of fsspec below layers."""
-    below = store.fs
-    while (inner := getattr(below, "fs", None) or getattr(below, "sync_fs", None)) is not None:
-        below = inner
-    return below
-
-
-def zarr_store(place: Any) -> Any:
-    """What zarr opens for a path, a URL, a store of zarr or obstore, or a session of Icechunk."""
-    if isinstance(place, str | os.PathLike):
-        text = os.fspath(place)
-        return text if "://" in text else os.path.abspath(text)
-    library = type(place).__module__.split(".")[0]
-    if library == "obstore":
-        return zarr_library().storage.ObjectStore(place)
-    return place.store if library == "icechunk" and hasattr(place, "store") else place
-
-
-def zarr_folder(array: Any) -> str | None:
-    """The folder of a Zarr array, None in other stores; from here on also for workers, which start elsewhere."""
-    if not isinstance(root := getattr(array.store, "root", None), Path):
-        return None
-    array.store.root = root.absolute()
-    return os.path.join(str(array.store.root), str(array.path))
-
-
-def read_zarr(array: Any, box: tuple[slice, ...]) -> Any:
-    """Read the elements of a box, on a worker."""
-    with many_requests(array):
-        return array[box]
-
-
-def many_requests(array: Any) -> AbstractContextManager[Any]:
-    """Within, zarr has many requests to an object store under way."""
-    if array is None or zarr_folder(array) is not None:
-        return nullcontext()
-    config = zarr_library().config
-    return config.set({"async.concurrency": max(REQUESTS, config.get("async.concurrency"))})  # type: ignore[no-any-return]
-
-
-def opens_on_workers(target: Any) -> bool:
-    """Whether a target is a Zarr array that several processes can write: in Icechunk only by a fork of the session."""
-    store: Any = getattr(target, "store", None)
-    if type(target).__module__.split(".")[0] != "zarr" or type(store).__name__ not in SHARED_STORES:
-        return False
-    return is_shared(store) and not (type(store).__name__ == "IcechunkStore" and not _fork(target))
-
-
-def _fork(target: Any) -> Any:
-    """The forked session of Icechunk that holds what is written to a Zarr array; None in other stores."""
-    session = getattr(target.store, "session", None)
-    return session if type(session).__name__ == "ForkSession" else None
-
-
-class ZarrWriter:
-    """Writes blocks into a Zarr array from a worker, moved by the first positions of a region."""
-
-    def __init__(self, target: Any, starts: Sequence[int]) -> None:
-        self.target, self.starts, self.folder = target, starts, zarr_folder(target)
-
-    def __call__(self, box: tuple[slice, ...], block: Any) -> bytes:
-        """Write a block; returns the change set of Icechunk."""
-        if self.folder is not None and not os.path.exists(self.folder):
-            raise StorageError(
-                f"{self.folder} is not on {socket.gethostname()}, where a worker writes; write to a folder or an "
-                "object store that all hosts share"
-            )
-        forked = _fork(self.target) is not None  # a fresh fork has only this block's changes
-        target = pickle.loads(pickle.dumps(self.target)) if forked else self.target
-        target[moved(box, self.starts)] = block
-        return pickle.dumps(_fork(target)) if forked else b""
-
-
-def moved(box: tuple[slice, ...], starts: Sequence[int]) -> tuple[slice, ...]:
-    """A box of a source in the target."""
-    return tuple(slice(one.start + low, one.stop + low) for one, low in zip(box, starts))
-
-
-Write = tuple[Tensor, Any, Sequence[int]]  # source, Zarr array, first positions there
-
-
-def write_zarr(parts: Sequence[Write]) -> None:
-    """Compute tensors and write them into Zarr arrays, in one job unless pieces are in several of them."""
-    engine, jobs = get_engine(), [list(parts)] if len(parts) == 1 else _jobs(parts)
-    for job in jobs:
-        nodes = [_zarr_writes(*part) for part in job]
-        engine.execute(nodes)
-        for node, (_, target, _) in zip(nodes, job):
-            if (fork := _fork(target)) is not None:
-                found = engine.fetch(node)
-                changes = io.BytesIO(found.tobytes())
-                while changes.tell() < found.size:
-                    fork.merge(pickle.load(changes))
-
-
-def _jobs(parts: Sequence[Write]) -> list[list[Write]]:
-    """Parts that are written together, in order: a piece is read, changed and written, so a job writes it once."""
-    jobs: list[list[Write]] = []
-    met: dict[str, list[tuple[int, Write]]] = {}  # by path of the target: number of the job, and part
-    for part in parts:
-        beside = met.setdefault(part[1].path, [])
-        number = max((k for k, one in beside if _share_pieces(part, one)), default=-1) + 1
-        beside.append((number, part))
-        jobs += [[]] if number == len(jobs) else []
-        jobs[number].append(part)
-    return jobs
-
-
-def _share_pieces(one: Write, other: Write) -> bool:
-    (_, target, _), (_, array, _) = one, other
-    if (target.path, target.store) != (array.path, array.store):
-        return False
-    pieces = getattr(target, "shards", None) or target.chunks
-    (first, end), (low, high) = ([np.array(x), np.array(x) + s.shape] for s, _, x in (one, other))
-    return bool(np.all(first // pieces < -(-high // pieces)) and np.all(low // pieces < -(-end // pieces)))
-
-
-def _zarr_writes(source: Tensor, target: Any, starts: Sequence[int]) -> TensorData:
-    """The node that writes a source; each piece of the target lies in a single chunk."""
-    pieces = getattr(target, "shards", None) or target.chunks
-    if source.ndim != target.ndim or any(k + n > m for k, n, m in zip(starts, source.shape, target.shape)):
-        raise ValueError(f"a source of shape {source.shape} does not fit into the Zarr array of shape {target.shape}")
-    splits = tuple(whole_pieces(*axis) for axis in zip(source.chunks, pieces, starts))
-    aligned: Tensor = source if splits == source.chunks else rechunk(source, splits)
-    return block_writes(aligned, ZarrWriter(target, starts), "to_zarr", _fork(target) is not None)
-
-
-def whole_pieces(lengths: tuple[int, ...], piece: int, start: int) -> tuple[int, ...]:
-    """Chunks of an axis that no piece of the target has two of: edges within a piece move to its end.
-
-    Examples
-    --------
-    >>> whole_pieces((3, 3, 4), 2, 0)
-    (4, 2, 4)
-    >>> whole_pieces((3, 3, 4), 2, 1)
-    (3, 4, 3)
-    """
-    total = sum(lengths)
-    edges = [min(-(-(int(edge) + start) // piece) * piece - start, total) for edge in np.cumsum(lengths)]
-    return tuple(int(n) for n in np.diff(sorted({0, *edges, total})))
-
-
-@offers("from_zarr")
-def from_zarr(url: Any, component: str | None = None, chunk_size: ChunkSize = None, *, chunks: ChunkSize = None,
-              storage_options: Mapping[str, Any] | None = None) -> Tensor:  # fmt: skip
-    """Read a Zarr array lazily: workers read the chunks that they need.
-
-    Parameters
-    ----------
-    url
-        Path or URL of a store that all workers can open; a `zarr.Array` or `zarr.Group`; a store of zarr or obstore; a
-        session of Icechunk. It must not change while the tensor is used.
-    component
-        Path of the array within a group.
-    chunk_size, chunks
-        Chunk sizes; by default whole pieces of the array, up to the default chunk size.
-    storage_options
-        Options of fsspec for a URL, such as `{"anon": True}`; workers get them with the array.
-
-    Raises
-    ------
-    ImportError
-        If zarr is not installed.
-    FileNotFoundError
-        If the array does not exist.
-    UnsupportedError
-        For objects and text, and for stores in memory.
-    """
-    array = _opened(url, component, storage_options)
-    if not is_shared(array.store):
-        raise UnsupportedError("the Zarr array lies in the memory of this process; mt.asarray(array[:]) sends it")
-    if _fork(array) is None and not getattr(getattr(array.store, "session", None), "read_only", True):
-        raise UnsupportedError("workers cannot open a session of Icechunk that writes; commit, give a readonly_session")
-    kind, shape = check_dtype(array.dtype), tuple(int(n) for n in array.shape)
-    own = getattr(array, "shards", None) or array.chunks
-    splits = aligned_splits(shape, kind, own, chunk_size, chunks)
-    folder = zarr_folder(array)
-    return from_blocks(
-        functools.partial(read_zarr, array), shape, kind, splits, name="from_zarr", takes="steps", pieces=array.chunks,
-        pure=folder is not None, files=[folder] if folder else [], waits=folder is None,
-    )  # fmt: skip
-
-
-def _opened(url: Any, component: str | None, options: Mapping[str, Any] | None) -> Any:
-    """The Zarr array at a place, to be read."""
-    zarr = zarr_library()
-    array = url[component] if component and isinstance(url, zarr.Group) else url
-    if isinstance(array, zarr.Array):
-        return array
-    store = zarr_store(array)
-    mode = "r" if getattr(store, "read_only", True) else "r+"  # a fork of Icechunk opened by "r" is none any more
-    given = dict(options) if options else None
-    array = zarr.open_array(store, path=component or "", mode=mode, storage_options=given)
-    zarr_folder(array)  # of the working directory of today
-    return array
-
-
-@offers("to_zarr")
-def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool = False,
-            storage_options: Mapping[str, Any] | None = None, **options: Any) -> None:  # fmt: skip
-    """Compute a tensor and write to a Zarr array; the workers write the chunks.
-
-    After an error there is no array; another run writes all pieces.
-
-    Parameters
-    ----------
-    x
-        A tensor or array. If its chunks are not whole pieces (or shards) of the Zarr array, it is rechunked, so that
-        every piece has a single writer.
-    url, component, storage_options
-        Store and path of the array; see `from_zarr`. A `zarr.Array` of x's shape is written to. The changes of a
-        session of Icechunk are there after the call; commit them.
-    overwrite
-        Whether to replace an existing array.
-    **options
-        Options of `zarr.create_array`: `zarr_format=2`, `compressors=...`, `fill_value=...`, `attributes=...`; also
-        `chunks=...` (by default the tensor's chunks) and `shards=...`.
-
-    Raises
-    ------
-    ImportError
-        If zarr is not installed.
-    zarr.errors.ContainsArrayError, ValueError
-        If the array exists and `overwrite` is false, if `x` is computed from the array, and as zarr raises them.
-    UnsupportedError
-        For stores that only this process can write.
-    """
-    zarr, store = zarr_library(), zarr_store(url)
-    tensor: Tensor = as_tensor(x)
-    _refuse_own_source(tensor, url, component, storage_options)
-    session: Any = getattr(store, "session", None)
-    fork = session.fork() if type(session).__name__ == "Session" else None
-    if isinstance(url, zarr.Array):
-        array = url
-        if array.shape != tensor.shape:
-            raise ValueError(f"x has shape {tensor.shape}, the Zarr array {array.shape}; give an array of equal shape")
-    else:
-        own = {"chunks": regular_size(tensor.chunks) if tensor.ndim else ()}
-        given: dict[str, Any] = {"shape": tensor.shape, "dtype": tensor.dtype, "overwrite": overwrite}
-        if isinstance(url, zarr.Group):
-            array = url.create_array(component, **given, **own | options)
-        else:
-            given |= {"storage_options": dict(storage_options) if storage_options else None}
-            array = zarr.create_array(fork.store if fork else store, name=component, **given, **own | options)
-    if not opens_on_workers(array):
-        raise UnsupportedError(
-            f"only this process can write to a {type(array.store).__name__} that is in memory or is no folder, no "
-            "store of fsspec or obstore and no fork of an Icechunk session; give one of these"
-        )
-    try:
-        if tensor.size:
-            write_zarr([(tensor, array, (0,) * tensor.ndim)])
-    except BaseException:
-        if array is not url and _fork(array) is None:
-            _forget_array(array)
-        raise
-    if fork:
-        session.merge(fork)
-
-
-def _refuse_own_source(tensor: Tensor, url: Any, component: str | None, options: Mapping[str, Any] | None) -> None:
-    """Refuse to write over a Zarr array that a tensor is computed from, whose elements are read during the write."""
-    seen, left = set(), [tensor.data]
-    for node in left:  # grows during the loop
-        if node.key in seen or has_value(node):
-            continue
-        seen.add(node.key)
-        left += node.op.inputs
-        if isinstance(node.op, FromBlocks) and node.op.function == "from_zarr":
-            read = unpickled(node.op.blob).args[0]
-            (where, path), (system, target) = _place(read), _place(zarr_store(url), component, options)
-            if where == system and (not target or f"{path}/".startswith(f"{target}/")):  # there, or within
-                raise ValueError(f"x is computed from {read.store_path}; write it to another place")
-
-
-def _place(node: Any, path: str | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, str]:
-    """File system or store of an array, and the path there from the root; of local folders None, and no links."""
-    if is_url(node):
-        node = zarr_library().storage.FsspecStore.from_url(node, storage_options=dict(options or {}))
-    elif type(node).__module__.split(".")[0] == "zarr" and hasattr(node, "store") and hasattr(node, "path"):
-        node, path = node.store, f"{node.path}/{path or ''}"
-    root = node if isinstance(node, str) else getattr(node, "path", None) or getattr(node, "root", "")
-    system = _file_system(node) if hasattr(node, "fs") else node
-    if isinstance(root, Path) or isinstance(node, str) or "file" in np.ravel(getattr(system, "protocol", "")):
-        return None, os.path.realpath(f"{root}/{path or ''}")
-    if hasattr(node, "fs"):  # the same place whatever options give access
-        given = {**(system.storage_options.get("client_kwargs") or {}), **system.storage_options}
-        system = np.ravel(system.protocol)[0], given.get("endpoint_url")
-    return system, "/".join(part for part in f"{root}/{path or ''}".split("/") if part)
-
-
-def _forget_array(array: Any) -> None:
-    """Remove the metadata of an array that was not written whole, so that no reader takes it for complete."""
-    for name in ["zarr.json"] if array.metadata.zarr_format == 3 else [".zarray", ".zattrs"]:
-        zarr_library().core.sync.sync(array.store.delete(f"{array.path}/{name}".lstrip("/")))
 
 
 def pillow() -> Any:
@@ -875,7 +571,7 @@ def _pack(name: str, file: Any, args: tuple[Any, ...], kwds: dict[str, Any], how
         if f"arr_{i}" in arrays:
             raise ValueError(f"Cannot use un-named variables and keyword arr_{i}")
         arrays[f"arr_{i}"] = one
-    with atomic_file(path) as packed, zipfile.ZipFile(packed, "w", how) as archive:
+    with claimed(path), atomic_file(path) as packed, zipfile.ZipFile(packed, "w", how) as archive:
         for key, one in arrays.items():
             with atomic_file(path, keep=False) as member:
                 x = as_tensor(one)
@@ -946,10 +642,15 @@ def _completed(shape: tuple[int, ...], count: int) -> tuple[int, ...]:
     return tuple(count // others if n == -1 else n for n in shape)
 
 
+def _is_stream(file: Any) -> bool:
+    """Whether a file is written from this process: an open file, a device, a pipe."""
+    return not isinstance(file, str | os.PathLike) or (os.path.exists(file) and not os.path.isfile(file))
+
+
 @offers("method.tofile")
 def tofile(x: Any, fid: Any, sep: str = "", format: str = "%s") -> None:
     """`x.tofile`: compute a tensor and write the elements to a file in C order; the workers write the chunks."""
-    if sep or not isinstance(fid, str | os.PathLike):
+    if sep or _is_stream(fid):
         np.asarray(x).tofile(fid, sep, format)  # from this process
         return
     tensor: Tensor = as_tensor(x)
@@ -981,15 +682,17 @@ def savetxt(fname: Any, X: Any, fmt: Any = "%.18e", delimiter: str = " ", newlin
     ValueError
         For more than two axes.
     """
-    if not isinstance(fname, str | os.PathLike) or os.fspath(fname).endswith((".gz", ".xz", ".bz2")):
+    if _is_stream(fname) or os.fspath(fname).endswith((".gz", ".xz", ".bz2")):
         np.savetxt(fname, as_values(X), fmt, delimiter, newline, header, footer, comments, encoding)
         return
     x = as_tensor(X)
     if x.ndim not in (1, 2):
         raise ValueError(f"Expected 1D or 2D array, got {x.ndim}D array instead")
-    x = call("rechunk", x, (x.chunks[0], *((n,) for n in x.shape[1:]))).execute()
+    x = call("rechunk", x, (x.chunks[0], *((n,) for n in x.shape[1:])))
     mark = {"fmt": fmt, "delimiter": delimiter, "newline": newline}
-    with open(fname, "w", encoding=encoding or "latin1") as file:
+    place = os.path.abspath(os.fspath(fname))
+    with claimed(place), atomic_file(place) as part, open(part, "w", encoding=encoding or "latin1") as file:
+        x.execute()
         if header:
             np.savetxt(file, np.empty((0, 1)), header=header, comments=comments, newline=newline)
         low = 0

@@ -13,7 +13,7 @@ import pytest
 import jmars
 import jmars.tensor as mt
 from jmars.errors import StorageError, UnsupportedError
-from jmars.tensor import files
+from jmars.tensor import files, zarr_arrays
 
 xr = pytest.importorskip("xarray", reason="xarray is not installed (extra jmars[xarray])")
 zarr = pytest.importorskip("zarr", reason="zarr is not installed (extra jmars[io])")
@@ -141,8 +141,8 @@ def test_stores_that_workers_open(tmp_path, kind):
         wrapper = pytest.importorskip("fsspec.implementations.asyn_wrapper").AsyncFileSystemWrapper
         store = zarr.storage.FsspecStore(wrapper(fsspec.filesystem("memory"), asynchronous=True), path="/z")
     array = zarr.create_array(store, shape=(4,), chunks=(2,), dtype=float)
-    assert files.opens_on_workers(array) == (kind == "folder")
-    assert not files.opens_on_workers(np.empty(4))
+    assert zarr_arrays.opens_on_workers(array) == (kind == "folder")
+    assert not zarr_arrays.opens_on_workers(np.empty(4))
 
 
 def test_other_targets_are_written_in_windows_and_means_computed_once(cluster, tmp_path, monkeypatch):

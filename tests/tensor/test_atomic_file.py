@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
+from jmars.errors import StorageError
 from jmars.tensor import atomic_file as atomic_module
-from jmars.tensor.atomic_file import TMPFILE, atomic_file
+from jmars.tensor.atomic_file import TMPFILE, atomic_file, claimed
 
 
 @pytest.fixture(params=["unnamed", "named"])
@@ -116,3 +117,62 @@ def test_what_a_killed_process_left_under_a_name_goes_with_the_next_write(tmp_pa
         write(part, "whole")
     assert (tmp_path / "b").read_text() == "whole" and not left.exists()
     assert own.exists() and other.exists() and list(tmp_path.glob("a.*.part")), "none of these is ours to remove"
+
+
+WRITES = {
+    "npy": lambda path, x: mt.save(path, x),
+    "npz": lambda path, x: mt.savez(path, x),
+    "bytes": lambda path, x: x.tofile(path),
+    "text": lambda path, x: mt.savetxt(path, x),
+    "h5": lambda path, x: mt.to_hdf5(x, path, "x"),
+}
+
+
+@pytest.mark.parametrize("kind", WRITES)
+def test_a_second_writer_gets_an_error_before_it_writes(tmp_path, kind):
+    if kind == "h5":
+        pytest.importorskip("h5py")
+    path, x, calls = str(tmp_path / f"a.{kind}"), mt.arange(4, chunk_size=2), tmp_path / "calls"
+    counted = x.map_blocks(lambda block: calls.touch() or block, dtype=int)
+    with claimed(path), pytest.raises(StorageError, match=f"{path} is being written by process {os.getpid()} of"):
+        WRITES[kind](path, counted)
+    assert os.listdir(tmp_path) == []
+    WRITES[kind](path, counted)
+    assert sorted(os.listdir(tmp_path)) == [f"a.{kind}", "calls"]
+
+
+CLAIMED = """
+import os, signal, sys
+from jmars.tensor.atomic_file import claimed
+with claimed(sys.argv[1]):
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_killed_writer_loses_its_claim(tmp_path):
+    killed = subprocess.run([sys.executable, "-c", CLAIMED, str(tmp_path / "a")])
+    assert killed.returncode == -signal.SIGKILL and os.listdir(tmp_path) == [".a.claim"]
+    with claimed(str(tmp_path / "a")):
+        pass
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_claim_that_another_program_removes_is_lost(tmp_path):
+    with claimed(str(tmp_path / "a")) as check:
+        check()
+        (tmp_path / ".a.claim").unlink()
+        with claimed(str(tmp_path / "a")), pytest.raises(StorageError, match="another program removed"):
+            check()
+
+
+def test_text_that_fails_leaves_the_old_file_and_devices_stay(tmp_path):
+    path, pipe = tmp_path / "a.txt", tmp_path / "pipe"
+    path.write_text("old")
+    with pytest.raises(ValueError, match="fmt has wrong number"):
+        mt.savetxt(path, mt.arange(4, chunk_size=2), fmt="%d %d %d")
+    assert path.read_text() == "old" and os.listdir(tmp_path) == ["a.txt"]
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    mt.savetxt(pipe, mt.arange(2, chunk_size=2), fmt="%d")
+    assert os.read(reader, 100) == b"0\n1\n" and pipe.is_fifo()
+    os.close(reader)

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from jmars.errors import ObjectArrayError, StorageError, UnsupportedError
 from jmars.kernels.program import Call, ChunkType, Fill, Generate, Program, single
-from jmars.tensor.atomic_file import atomic_file
+from jmars.tensor.atomic_file import atomic_file, claimed
 from jmars.tensor.buffers import Buffer, SmallValues
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
 from jmars.tensor.engine import get_engine
@@ -52,6 +52,7 @@ from jmars.tensor.tensor import Tensor, as_tensor
 Array = np.ndarray[Any, Any]
 FRESH = 2.0  # seconds; some file systems have times of whole seconds
 MOST_FILES = 10_000  # in a folder, such as a Zarr array
+ZIP = b"PK\x03\x04"  # first bytes of an archive
 DROP_BYTES = 4 * 2**20  # bytes read before mapped pages are released, since they count as memory of the process
 
 
@@ -126,6 +127,9 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, chunk_
         raise UnsupportedError(f"mmap_mode={mmap_mode!r} would write to the file; load it with 'r' and save the result")
     if is_url(file):
         with opened(file, storage_options) as stream:
+            if stream.read(len(ZIP)) == ZIP:
+                raise UnsupportedError(f"{file} is an .npz archive; copy it to a folder and give the path")
+            stream.seek(0)
             try:
                 shape, fortran, dtype = read_header(stream, file)
             except ObjectArrayError as error:  # NumPy, which reads objects, takes a URL for a path
@@ -133,7 +137,7 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, chunk_
             return RemoteArray(file, storage_options, shape, dtype, stream.tell(), fortran).tensor(chunk_size, chunks)
     path = os.path.abspath(os.fspath(file))
     with open(path, "rb") as stream:
-        if stream.read(4) == b"PK\x03\x04":
+        if stream.read(len(ZIP)) == ZIP:
             return call("load_npz", path, chunk_size=chunk_size, chunks=chunks)
     return load_at(path, 0, chunk_size, chunks)
 
@@ -422,7 +426,7 @@ def write_file(x: Tensor, path: str, begin: Callable[[str], Layout]) -> None:
 
     `begin` creates the file at full length and returns the layout.
     """
-    with atomic_file(path) as part:
+    with claimed(path), atomic_file(path) as part:
         fill(x, begin(part))
 
 

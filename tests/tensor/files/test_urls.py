@@ -39,6 +39,13 @@ def test_npy_at_a_url(url, values):
         np.testing.assert_array_equal(mt.load(url, chunk_size=7)[3:20:4, [1, 5, 16], 2], values[3:20:4, [1, 5, 16], 2])
 
 
+def test_an_archive_at_a_url_is_refused_by_name(url):
+    with fsspec.open(url, "wb") as file:
+        np.savez(file, VALUES)
+    with pytest.raises(UnsupportedError, match=r"is an .npz archive; copy it"):
+        mt.load(url)
+
+
 @pytest.mark.parametrize("near", [0, 100, 1 << 16])
 @pytest.mark.parametrize("fortran", [False, True])
 def test_boxes_by_ranges(url, near, fortran, monkeypatch):
