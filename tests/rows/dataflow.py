@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
+import timeit
+from collections import Counter
+from collections.abc import Callable
+from itertools import permutations
 from typing import Any
 
 from jmars.errors import GraphError, NotReadyError
 from jmars.flow import GraphBuilder, GraphPool, GraphProcessor, ThreadPoolExecutor
+from tests.benchmarks.flow import Locked, cells
+from tests.benchmarks.flow import builder as wavefront_graph
 from tests.rows import fails, must, row
 
 
@@ -142,6 +149,110 @@ def state_of_an_instance() -> str:
             graph.reset()
     must(found == [1, 2, 3, 1], found)
     return str(found)
+
+
+@row("S2.11")
+def threads_without_a_lock() -> str:
+    ran: Counter[tuple[int, int]] = Counter()
+    builder, width, depth = GraphBuilder(), 12, 10
+    builder.input("x")
+    for d in range(depth):
+        for w in range(width):
+            before = [f"{d - 1},{w}", f"{d - 1},{(w * 7 + d) % width}"] if d else ["x"]
+            builder.function(lambda *v, key=(d, w): ran.update([key]) or sum(v) % 1000, before, f"{d},{w}")
+    last, graph, found = [f"{depth - 1},{w}" for w in range(width)], builder.finish().build(), set()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # threads take turns as often as can be
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            for _ in range(20):
+                closure = graph.run(*last, given={"x": 3}, executor=threads)
+                found.add(closure.result(60))
+                must(closure.wait(60), "not flushed")
+                graph.reset()
+    finally:
+        sys.setswitchinterval(interval)
+    must(len(found) == 1 and set(ran.values()) == {20} and len(ran) == width * depth, ran.most_common(3))
+    return f"{width * depth} vertices once in each of 20 runs on 8 threads"
+
+
+class Held:
+    """An executor whose vertices run when they are asked to."""
+
+    def __init__(self) -> None:
+        self.ready: dict[int, Callable[[int], None]] = {}
+
+    def submit(self, work: Callable[[int], None], vertex: int, /) -> None:
+        """Keeps the vertex."""
+        self.ready[vertex] = work
+
+
+def played(order: str) -> tuple[int, Any, bool]:
+    """Steps in an order: A asks, T gives the target, C or F the condition; what comes before A is given to the run.
+
+    Returns the step after which the reader was ready, counted from 0, what it read, and whether the target was made.
+    """
+    builder, before, after = GraphBuilder(), *order.split("A")
+    makes = {"T": ("target", "value"), "C": ("flag", True), "F": ("flag", False)}
+    for step in "TCF" if set("CF") & set(order) else "T":
+        name, value = makes[step]
+        if step in before:
+            builder.input(name)
+        elif step in after or (step == "T" and "T" not in order):
+            builder.function(lambda value=value: value, [], name, name=name)
+    reader = builder.function(lambda target: ("read", target), {"target": "target"}, "out", name="reader")
+    if set("CF") & set(order):
+        reader.dependency("target").on("flag")
+    graph, held = builder.finish().build(), Held()
+    numbers = {name: k for k, name in enumerate(graph.structure.vertices)}
+    wanted = ["out", *(makes[step][0] for step in after)]
+    closure = graph.run(*wanted, given={makes[one][0]: makes[one][1] for one in before}, executor=held)
+    fired = [len(before)] if numbers["reader"] in held.ready else []
+    for place, step in enumerate(after, len(before) + 1):
+        vertex = numbers[makes[step][0]]
+        held.ready.pop(vertex)(vertex)
+        if numbers["reader"] in held.ready and not fired:
+            fired.append(place)
+    must(len(fired) == 1, (order, "the reader is not ready"))
+    held.ready.pop(numbers["reader"])(numbers["reader"])
+    must(not held.ready, (order, held.ready))
+    found = closure.result(60)
+    return fired[0], (found[0] if len(wanted) > 1 else found)[1], graph.data("target").ready
+
+
+@row("S2.12")
+def two_orders() -> str:
+    found = {order: played(order) for order in ("AT", "TA")}
+    must(found == {"AT": (1, "value", True), "TA": (1, "value", True)}, found)
+    return ", ".join(found)
+
+
+@row("S2.13")
+def orders_of_a_condition() -> str:
+    orders = ["".join(one) for steps in ("ATC", "ATF", "AF") for one in permutations(steps)]
+    for order in orders:
+        place, value, made = played(order)
+        known = 1 + max(order.index("A"), order.index(flag)) if (flag := "C" if "C" in order else "F") else 0
+        expected = max(known, 1 + order.index("T")) if flag == "C" else known
+        must((place, value) == (expected - 1, "value" if flag == "C" else None), (order, place, value))
+        must(made == ("T" in order), (order, "an untaken target was made"))
+    return f"{len(orders)} orders, each fires once at the step that decides"
+
+
+@row("S2.17")
+def less_than_a_lock() -> str:
+    wavefront = cells(1000)
+    finished, locked, last = wavefront_graph(wavefront), Locked(wavefront), wavefront[-1][0]
+    pool = GraphPool(finished, 1)
+
+    def pooled() -> None:
+        with pool.lent() as graph:
+            must(graph.run(last).result() == 1, "value")
+
+    ways = {"pooled": pooled, "rebuilt": lambda: wavefront_graph(wavefront).build().run(last), "lock": locked.run}
+    took = {name: min(timeit.repeat(way, number=1, repeat=9)) / len(wavefront) for name, way in ways.items()}
+    must(took["pooled"] < took["rebuilt"] / 2, took)
+    return ", ".join(f"{name} {1e6 * seconds:.1f} µs" for name, seconds in took.items()) + " a vertex"
 
 
 @row("S2.15")
