@@ -6,6 +6,7 @@ import io
 import json
 import time
 import urllib.request
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,13 @@ import jmars.tensor as mt
 from jmars.client import TaskAPI, WebTaskAPI
 from jmars.config import load_settings
 from jmars.errors import UnknownTaskError
+from jmars.graph import Dag
 from jmars.model.status import OperandState as S
+from jmars.optimize import compile_graph
+from jmars.optimize.fuse_groups import decompose
+from jmars.optimize.regions import fuse_chains, fuse_colors, fuse_regions
+from jmars.plan import statistics
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.rows import drawn, labels, must, one_host, row, run, told, two_hosts
 
 
@@ -228,3 +235,60 @@ def first_placement() -> str:
     workers, initial, _ = planned("bfs-v1")
     must(np.array_equal(workers >= 0, initial), workers)
     return f"{int(initial.sum())} operands"
+
+
+def program(rng: np.random.Generator) -> Any:
+    """A random tensor of several operations on two sources."""
+    x, y = (drawn(60, 40, chunk=20, seed=int(rng.integers(100))) for _ in range(2))
+    steps: tuple[Callable[[Any], Any], ...] = (
+        lambda a: a + 1,
+        lambda a: a * y,
+        lambda a: mt.sqrt(abs(a)),
+        lambda a: a - a.mean(axis=0),
+        lambda a: (a.T * 2).T,
+    )
+    for _ in range(int(rng.integers(2, 8))):
+        x = steps[int(rng.integers(len(steps)))](x)
+    return x.sum(axis=int(rng.integers(2)))
+
+
+def rows_of(graph: Any) -> list[Any]:
+    """All that is known of each operand."""
+    args = graph.args if graph.args is not None else [()] * graph.n
+    made = [graph.programs[one] if one >= 0 else graph.stored[k] for k, one in enumerate(graph.program)]
+    return [(made[k], graph.inputs(k).tolist(), args[k], int(graph.nbytes[k])) for k in range(graph.n)]
+
+
+@row("S1.3")
+def decomposed() -> str:
+    rng, smaller, whole = np.random.default_rng(0), 0, 0
+    for _ in range(20):
+        graph = compile_graph(TensorGraph.of([program(rng).data]), {"fuse_enabled": False}).after
+        for fuse in (fuse_chains, fuse_regions, fuse_colors):
+            fused = fuse(graph)
+            must(rows_of(decompose(fused)) == rows_of(graph), fuse)
+            smaller, whole = smaller + (fused.graph.n < graph.n), whole + 1
+    must(smaller > whole // 2, smaller)
+    return f"{whole} graphs come back, {smaller} of them were smaller"
+
+
+@row("S1.5")
+def statistics_of_operands() -> str:
+    built = told(run(drawn(600, chunk=20).sum(), fuse_enabled=False), "GraphBuilt")[0]
+    src, dst = (np.frombuffer(built[one], "<u4").tolist() for one in ("after_src", "after_dst"))
+    readers, inputs = ([[] for _ in range(built["n_after"])] for _ in range(2))
+    for a, b in zip(src, dst, strict=True):
+        readers[a].append(b)
+        inputs[b].append(a)
+
+    def follows(operand: int) -> int:
+        return 1 + sum(map(follows, readers[operand]))
+
+    def depth(operand: int) -> int:
+        return max((1 + depth(one) for one in inputs[operand]), default=0)
+
+    found = statistics(Dag.from_edges(built["n_after"], src, dst))
+    for k in range(built["n_after"]):
+        told_ = (int(found.depth[k]), int(found.successor_size[k]), int(found.descendant_size[k]))
+        must(told_ == (depth(k), len(readers[k]), follows(k)), (k, told_))
+    return f"{built['n_after']} operands of a run, at most {int(found.descendant_size.max())} on a path to the end"
