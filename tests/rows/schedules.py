@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+import jmars
 import jmars.tensor as mt
+from jmars.client.plans import PlannedRun
+from jmars.errors import UnsupportedError
 from jmars.graph import Dag
+from jmars.model.limits import PAGE
 from jmars.plan import (
     PlanGraph,
     Workers,
@@ -30,7 +38,11 @@ from jmars.plan import (
 )
 from jmars.plan.order import sequential_peak
 from jmars.remote import load_tasks
-from tests.rows import drawn, gpus, must, one_host, row, run, slow, told, two_hosts
+from jmars.storage.arena import Allocator
+from jmars.storage.chunks import Chunks
+from tests.benchmarks.plan_graphs import CHUNK, SMALL_ONES
+from tests.rows import drawn, fails, gpus, must, one_host, row, run, slow, told, two_hosts
+from tests.seeds.test_s4_partitions import TIES
 
 
 @row("S0.8", "S4.5")
@@ -41,6 +53,130 @@ def operands_on_gpus() -> str:
     names = {name for one in told(job, "OperandsTimed") for _, name in one["backends"]}
     must(ran == {1, 2} and names == {"fake"}, (ran, names))
     return f"workers {sorted(ran)}, fake"
+
+
+def has_gpu() -> bool:
+    """Whether CuPy finds a GPU here."""
+    try:
+        import cupy
+
+        return bool(cupy.is_available())
+    except Exception:  # not installed, or no driver
+        return False
+
+
+FAKE_CUPY = """
+import types
+import numpy
+class NoError(Exception): pass
+cuda = types.SimpleNamespace(
+    runtime=types.SimpleNamespace(CUDARuntimeError=NoError), driver=types.SimpleNamespace(CUDADriverError=NoError),
+    memory=types.SimpleNamespace(OutOfMemoryError=NoError),
+)
+class ndarray(numpy.ndarray): pass
+def is_available(): return True
+def asarray(value): return numpy.asarray(value).view(ndarray)
+def asnumpy(value):
+    assert type(value) is ndarray, type(value)
+    return value.view(numpy.ndarray)
+"""
+
+
+@contextlib.contextmanager
+def cupy_here() -> Iterator[str]:
+    """The name of a GPU, with CuPy for this process and its clusters; without a GPU both are made of NumPy."""
+    if has_gpu():
+        yield "cuda:0"
+        return
+    before = {name: os.environ.get(name) for name in ("PYTHONPATH", "NUMBA_ENABLE_CUDASIM")}
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "cupy.py").write_text(FAKE_CUPY)
+        sys.path.insert(0, folder)
+        os.environ.update(PYTHONPATH=os.pathsep.join([folder, *sys.path[1:]]), NUMBA_ENABLE_CUDASIM="1")
+        try:
+            yield "fake:8MiB"
+        finally:
+            sys.path.remove(folder)
+            sys.modules.pop("cupy", None)
+            for name, value in before.items():
+                os.environ.pop(name) if value is None else os.environ.update({name: value})
+
+
+@row("S4.1")
+def arrays_without_copies() -> str:
+    value = run(mt.arange(6, chunk_size=3) * 2.0).result()
+    must(np.shares_memory(np.from_dlpack(value), value), "a copy")
+    x = (mt.arange(6, chunk_size=3) * 2.0).execute()
+    if not has_gpu():
+        why = fails(UnsupportedError, lambda: x.fetch(device="cuda"))
+        must("needs CuPy" in why or "CuPy finds none" in why, why)
+    with cupy_here() as gpu:
+        import cupy
+
+        there = x.fetch(device="cuda")
+        must(type(there) is cupy.ndarray and cupy.asnumpy(there).tolist() == value.tolist(), type(there))
+        if gpu != "fake:8MiB":
+            must(cupy.from_dlpack(there).data.ptr == there.data.ptr, "a copy on the GPU")
+    return f"{type(there).__module__}.ndarray on {gpu}; DLPack keeps the pointer"
+
+
+@row("S4.2")
+def first_call() -> str:
+    with cupy_here() as gpu, jmars.Cluster(n_workers=1, gpus=[gpu], memory_limit="500MiB") as cluster:
+        run(mt.arange(1000, chunk_size=100) * 2.0, cluster, gpu="only")
+        events = [event for event in cluster.events()[0] if event[4].get("worker") == 1]
+    moves = {event[4]["state"]: event[1] for event in events[::-1] if event[2] == "WorkerMoved"}
+    first = min(event[1] for event in events if event[2] == "OperandsTimed")
+    must(moves["starting"] < moves["idle"] < first, (moves, first))
+    return f"{moves['idle'] - moves['starting']:.2f} s of start and warm-up before the first operand, {gpu}"
+
+
+KERNEL = """
+def doubles(a, out):
+    k = cuda.grid(1)
+    if k < a.size:
+        out[k] = 2 * a[k] + 1
+"""
+
+
+@row("S4.3")
+def kernels_of_users() -> str:
+    def kernel(block: Any) -> Any:
+        from numba import cuda
+
+        names = {"cuda": cuda}  # numba's simulator exchanges a global name
+        exec(KERNEL, names)
+        out = block * 0
+        cuda.jit(names["doubles"])[1, 32](block + 0, out)
+        return out
+
+    with cupy_here() as gpu, jmars.Cluster(n_workers=1, gpus=[gpu], memory_limit="2GiB") as cluster:
+        x = mt.map_blocks(kernel, mt.arange(60.0, chunk_size=20), dtype="f8", device="gpu")
+        job = run(x, cluster)
+        timed = told(job, "OperandsTimed")
+        ran = {one["worker"] for one in timed if any(name == "function" for _, name in one["backends"])}
+        must(job.result(60).tolist() == [2.0 * k + 1 for k in range(60)] and ran == {1}, ran)
+    return f"a kernel of numba.cuda on gpu-0, {gpu}"
+
+
+@row("S4.4")
+def ucx() -> str:
+    with jmars.Cluster.hosts(["local"] * 2, n_workers=1, memory_limit="200MiB", ucx=True) as cluster:
+        links = measured_links(cluster)
+    expected = "ucx" if find_spec("ucxx") else "tls"
+    must(all(one["transport"] == expected for one in links), links)
+    must(expected == "ucx" or all("ucxx" in one["why"] for one in links), links)
+    return f"{expected}: {links[0]['why']}"
+
+
+def measured_links(cluster: jmars.Cluster) -> list[dict[str, Any]]:
+    """The links between hosts, as soon as chunks have moved without the head."""
+    links: list[dict[str, Any]] = []
+    while not links or any(one["transport"] == "head" for one in links):  # as long as carriers start
+        x = mt.ones((1600, 1600), chunk_size=400)
+        must(float(run((x @ x.T).sum(), cluster).result()) == 1600.0**3, "value")
+        links = cluster.info()["links"]
+    return links
 
 
 @row("S4.6")
@@ -99,6 +235,73 @@ def tree(leaves: int = 32) -> PlanGraph:
             top += 1
         row_ = row_[len(row_) // 3 * 2 :]
     return PlanGraph.build(Dag.from_edges(top, src, dst), 1.0, 10)
+
+
+@row("S4.11")
+def breadth_within_memory() -> str:
+    endless, needs, fit = Workers.build(2, cores=2), list[int](), 0
+    for name in ("tree", "map reduce", "matmul", "stencil", "layered"):
+        graph = SMALL_ONES[name]()
+        for chunks in (8, 12, 20):
+            workers = Workers.build(2, cores=2, memory=int(chunks * CHUNK))
+            lean, fast = (choose(graph, workers, prefer=one, budget=None) for one in ("lean", "fast"))
+            pure = as_assignment(depth_first(graph, workers, quota=graph.cost.sum() / 2), graph.n)
+            depth = simulate(graph, workers, pure, rank_by("dfs", graph)).makespan
+            must(fast.predicted.makespan <= depth, (name, chunks, fast.predicted.makespan, depth))
+
+            def peak(rank: Any, plan: Any = lean.plan, graph: PlanGraph = graph) -> float:
+                return float(simulate(graph, endless, plan.assign, rank).peak.max()) / CHUNK
+
+            if peak(rank_by("dfs", graph)) <= chunks:
+                must(peak(lean.plan.rank) <= chunks and not lean.predicted.spilled, (name, chunks))
+                fit += 1
+            if name == "tree":
+                needs.append(round(peak(fast.plan.rank, fast.plan)))
+    must(fit >= 8 and needs[0] <= 8 < needs[1] <= 12 < needs[2], (fit, needs))
+    return f"{fit} of 15 fit, as depth first does; a tree takes {needs} chunks of 8, 12 and 20"
+
+
+@row("S4.13")
+def which_neighbour() -> str:
+    for rule, (src, dst, cost, nbytes, device, joins) in TIES.items():
+        graph = PlanGraph.build(Dag.from_edges(len(cost), src, dst), cost, nbytes, device=device)
+        workers = Workers.build(2, speed=[2.0, 1.0], memory=30, device=[1, 2])
+        first, again = (merge(graph, workers, quota=cost[0] + 0.5)[0] for _ in range(2))
+        must(first == again and first.operands[:2] == (0, joins), rule)
+    return f"{len(TIES)} rules"
+
+
+@row("S4.15")
+def waiting_outputs() -> str:
+    one_host()
+    plan = (drawn(1024, 1024, chunk=256) + 1).rechunk((1024, 64)).sum(axis=1).plan()
+    near, far = (plan.what_if(hosts=2, bandwidth=speed, policy="cascade-merge").waiting for speed in ("1GiB", "1MiB"))
+    must(plan.waiting == 0 < near < far, (plan.waiting, near, far))
+    return f"{plan.waiting:.0f}, {near:.2g} and {far:.2g} byte-seconds"
+
+
+PLAN = {
+    "format": "jmars-plan-1",
+    "tasks": [{"name": "a", "seconds": 4, "bytes": 100}, {"name": "b", "seconds": 2, "inputs": [0], "machine": 1}],
+    "machines": [{"speed": 1.0}, {"speed": 2.0}],
+    "links": {"latency": 0.0, "bandwidth": [[1, 50], [10, 1]]},
+}
+
+
+@row("S4.17")
+def two_graphs() -> str:
+    tasks = PLAN["tasks"]
+    found = PlannedRun.from_json(json.dumps(PLAN | {"tasks": [tasks[0] | {"machine": 0}, tasks[1]]})).makespan
+    must(found == 4 + 100 / 50 + 2 / 2.0, found)
+    plan = (drawn(400, 400, chunk=100) + 1).sum().plan()
+    data = json.loads(plan.to_json())
+    for task in data["tasks"]:
+        task["seconds"] *= 3
+    again = PlannedRun.from_json(json.dumps(data))
+    must(np.isclose(again.lower_bound, 3 * plan.lower_bound), (again.lower_bound, plan.lower_bound))
+    links = measured_links(two_hosts())
+    must(all(one["bandwidth"] > 0 for one in links), links)
+    return f"{found} s = 4 + 100/50 + 2/2; {len(links)} links measured by runs"
 
 
 @row("S4.12")
@@ -182,6 +385,25 @@ def annealed() -> str:
     costs = [cost for _, cost in found.curve]
     must(found.tries == 201 and costs == sorted(costs, reverse=True) and costs[-1] < costs[0], costs)
     return f"{costs[0]:.0f} -> {costs[-1]:.0f} s, stopped after {found.tries} tries"
+
+
+@row("S4.25")
+def paged_out() -> str:
+    with tempfile.TemporaryDirectory() as folder, jmars.Cluster(2, memory_limit="200MiB", spill_dir=folder) as cluster:
+        x = mt.arange(30_000_000, chunk_size=1_000_000)  # 240 MB, all of it kept
+        cluster.submit(x).wait(60)
+        for shift in range(3):
+            must(
+                cluster.submit(((x + shift) - mt.arange(30_000_000, chunk_size=1_000_000) == shift).all()).result(60),
+                shift,
+            )
+        memory = cluster.info()["memory"]
+    must(memory["spilled_total"] > 0 and memory["reloaded_total"] > 0, memory)
+    chunks = Chunks(Allocator(4 * PAGE), next_use=[2, 0, 1, 10**9].__getitem__)
+    for chunk in range(4):
+        chunks.memory[chunk] = chunks.allocator.allocate(PAGE)
+    must(chunks.victims(4 * PAGE, in_use=()) == [3, 0, 2, 1], "the chunk read last is paged out first")
+    return f"{memory['spilled_total'] / 1e6:.0f} MB out, {memory['reloaded_total'] / 1e6:.0f} MB in"
 
 
 @row("S4.26")
