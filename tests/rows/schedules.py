@@ -273,8 +273,7 @@ def which_neighbour() -> str:
 
 @row("S4.15")
 def waiting_outputs() -> str:
-    one_host()
-    plan = (drawn(1024, 1024, chunk=256) + 1).rechunk((1024, 64)).sum(axis=1).plan()
+    plan = run((drawn(1024, 1024, chunk=256) + 1).rechunk((1024, 64)).sum(axis=1)).plan()
     near, far = (plan.what_if(hosts=2, bandwidth=speed, policy="cascade-merge").waiting for speed in ("1GiB", "1MiB"))
     must(plan.waiting == 0 < near < far, (plan.waiting, near, far))
     return f"{plan.waiting:.0f}, {near:.2g} and {far:.2g} byte-seconds"
