@@ -276,7 +276,7 @@ def waiting_outputs() -> str:
     plan = run((drawn(1024, 1024, chunk=256) + 1).rechunk((1024, 64)).sum(axis=1)).plan()
     near, far = (plan.what_if(hosts=2, bandwidth=speed, policy="cascade-merge").waiting for speed in ("1GiB", "1MiB"))
     must(plan.waiting == 0 < near < far, (plan.waiting, near, far))
-    return f"{plan.waiting:.0f}, {near:.2g} and {far:.2g} byte-seconds"
+    return f"{plan.waiting:.0f}, {near:.0f} and {far:.0f} byte-seconds"
 
 
 PLAN = {
