@@ -12,7 +12,7 @@ import sys
 USAGE = """\
 usage: python -m jmars status [NAME]      the clusters of this user, or the jobs of a cluster
        python -m jmars stop NAME …        ends clusters for all their clients
-       python -m jmars web [--cluster NAME] [--port N]
+       python -m jmars web [--cluster NAME] [--port N] [--allow-functions]
        python -m jmars slurm [--nodes N] [--cpus N] [--memory SIZE] PROGRAM … | --join FILE
        python -m jmars host --join FILE   joins a cluster of several hosts by the ticket of Cluster.ticket
        python -m jmars replay FILE [OTHER] [--page PAGE.html] [--report PAGE.html]   tells of runs that Job.save wrote

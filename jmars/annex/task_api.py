@@ -320,7 +320,7 @@ class WebTaskAPI(TaskAPI):
         Raises
         ------
         UnsupportedError
-            If the graph holds something that does not travel as JSON: a function of the user's, a file; it is named.
+            If the graph holds a function of the user's or a file, and the gateway takes no functions; it is named.
         """
         given = [graph] if isinstance(graph, Tileable) else list(graph)
         for one in given:
@@ -338,7 +338,7 @@ class WebTaskAPI(TaskAPI):
             return sent[id(array)]
 
         try:
-            document = document_of({f"r{number}": one.data for number, one in enumerate(given)}, upload)
+            document = document_of({f"r{number}": one.data for number, one in enumerate(given)}, upload, True)
             document["settings"] = with_extra(config.task, extra_config, fuse_enabled)
             document["consumes"] = list(sent.values())
             task = str(self._client.ask("POST", self._path("graph"), None, document)["id"])

@@ -392,9 +392,12 @@ class Cluster(HostClusters, Shown):
         """
         self.ask("session", "forget_values")
 
-    def serve(self, port: int = 0) -> WebGateway:
-        """Serve the cluster over HTTP on 127.0.0.1 until either is closed; see docs/reference/rest.md."""
-        return WebGateway(self.id, port)
+    def serve(self, port: int = 0, allow_functions: bool = False) -> WebGateway:
+        """Serve the cluster over HTTP on 127.0.0.1 until either is closed; see docs/reference/rest.md.
+
+        With `allow_functions` graphs may hold functions: whoever has the token may run any code as you.
+        """
+        return WebGateway(self.id, port, allow_functions)
 
     def close(self) -> None:
         """End all processes, and remove all memory and files; tensors there are computed anew when needed.
@@ -594,6 +597,8 @@ class WebGateway:
         Its id or name.
     port
         Where to listen; 0 for any free port.
+    allow_functions
+        Whether graphs may hold functions: then whoever has the token may run any code as you.
 
     Raises
     ------
@@ -609,9 +614,10 @@ class WebGateway:
         `WebTaskAPI(None, url, token=header)`.
     """
 
-    def __init__(self, cluster: str, port: int = 0) -> None:
+    def __init__(self, cluster: str, port: int = 0, allow_functions: bool = False) -> None:
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         command = [sys.executable, "-P", "-m", "jmars", "web", "--cluster", cluster, "--port", str(port)]
+        command += ["--allow-functions"] * allow_functions
         self._log = Path(find_entry(cluster).folder) / "web.log"  # goes with the cluster
         fd = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:

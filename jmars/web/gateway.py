@@ -60,6 +60,8 @@ class Gateway:
         The cluster.
     token
         The gateway's token; the cluster has another.
+    allow_functions
+        Whether documents may hold pickles.
 
     Attributes
     ----------
@@ -67,8 +69,9 @@ class Gateway:
         The gateway's own counters for /metrics, by name and labels.
     """
 
-    def __init__(self, entry: Entry, token: str) -> None:
+    def __init__(self, entry: Entry, token: str, allow_functions: bool = False) -> None:
         self.entry = entry
+        self._allow_functions = allow_functions
         self.guard = Guard(token)
         self.cluster = ClusterConnection(entry, self._job_ended)
         self.sessions = SessionStore(Path(entry.folder) / STATE if entry.folder else None)
@@ -256,8 +259,9 @@ class Gateway:
             return None if found is None or reads.get(name) != found.key else _tensor(found)
 
         async with self._building[session.id], self._builders:
-            make = graph_of if OPERANDS in document else build
-            return await asyncio.to_thread(make, document, tensor)
+            if OPERANDS not in document:
+                return await asyncio.to_thread(build, document, tensor)
+            return await asyncio.to_thread(graph_of, document, tensor, allow_functions=self._allow_functions)
 
     async def run(self, graph: TensorGraph, name: str, settings: Mapping[str, Any]) -> Mapping[str, Any]:
         """Runs a graph to the end; returns the report."""

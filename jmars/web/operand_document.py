@@ -3,8 +3,9 @@
     {"operands": [{"op": "Range", "fields": {…}, "dtype": {"dtype": "<i8"}, "chunks": [[5, 5]]},
                   {"op": "Reduction", "inputs": [0], …}], "results": {"total": 1}}
 
-`document_of` writes the form from tensors, `graph_of` reads it. Only operands of NumPy functions travel; operands that
-hold a user's function or a file are refused by name. Decision 0021 says why there is a second form.
+`document_of` writes the form from tensors, `graph_of` reads it. Only operands of NumPy functions travel so. Operands
+that hold a user's function or a file are refused by name, or travel as pickles to a gateway that takes functions.
+Decision 0021 says why there is a second form, decision 0078 why there are pickles.
 
 Parameters are plain values, arrays, and a few known classes and functions. Closed by default: values of any other kind
 are refused by name, in both directions. A function travels by its name and must be one of ours, from the modules that
@@ -17,7 +18,9 @@ Source: docs/explanation/seeds.md, "APIs".
 from __future__ import annotations
 
 import inspect
+import io
 import math
+import pickle
 import re
 import sys
 import types
@@ -79,14 +82,15 @@ from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import LinkedGraph
 from jmars.web.call_document import LIMITS, MODULES, NAME, DocumentError, DocumentLimits, find_function
 from jmars.web.npy_stream import dtype_of, named_dtype
+from jmars.web.problems import Problem, as_line
 
 OPERANDS = "operands"  # key that marks this form of document
 _TELLING = {  # operands whose output lengths are unknown before the run
     "Deferred", "MaskSelection", "UniqueElements", "UniqueField", "UniqueInverse", "UniqueSlices", "UniqueSlicesField",
-    "FunctionOutput",
+    "FunctionOutput", "pickle",
 }  # fmt: skip
-_ARRAY, _MAP = "array", "MapBlocks"
-_KEYS = {"op", "fields", "inputs", "dtype", "chunks", "line", "annotation", "array", "calls"}
+_ARRAY, _MAP, _PICKLE = "array", "MapBlocks", "pickle"
+_KEYS = {"op", "fields", "inputs", "dtype", "chunks", "line", "annotation", "array", "calls", "pickle", "name", "why"}
 _MAPPED = (
     "function",
     "which",
@@ -109,7 +113,9 @@ KINDS: dict[str, type[Operand]] = {
 }  # fmt: skip
 
 
-def document_of(data: Mapping[str, TensorData], upload: Callable[[np.ndarray[Any, Any]], str]) -> dict[str, Any]:
+def document_of(
+    data: Mapping[str, TensorData], upload: Callable[[np.ndarray[Any, Any]], str], with_functions: bool = False
+) -> dict[str, Any]:
     """Writes the document of the graph that computes the given nodes.
 
     Parameters
@@ -118,6 +124,8 @@ def document_of(data: Mapping[str, TensorData], upload: Callable[[np.ndarray[Any
         Nodes by the names that their results shall have.
     upload
         Called with each user's array that the graph reads; returns the array's name at the gateway.
+    with_functions
+        Whether operands that hold functions or files are written as pickles.
 
     Raises
     ------
@@ -128,22 +136,33 @@ def document_of(data: Mapping[str, TensorData], upload: Callable[[np.ndarray[Any
     rows = []
     for node, operand, inputs in zip(linked.nodes, linked.operands, linked.inputs):
         try:
-            rows.append(_row(node, operand, inputs, upload))
+            row = _head(node, operand, inputs)
+            try:
+                rows.append(row | _row(operand, upload))
+            except UnsupportedError as error:
+                if not with_functions:
+                    raise
+                rows.append(row | _pickle(operand, text_of(error)))
         except UnsupportedError as error:
             where = f" in line {operand.line.lineno} ({operand.line.text})" if operand.line is not None else ""
             raise UnsupportedError(
-                f"{operand.label}{where} cannot be sent over HTTP: {text_of(error)}; "
-                "compute it on a cluster of this machine, or send what comes before it and after it"
+                f"{operand.label}{where} cannot be sent over HTTP: {text_of(error)}; {_ELSEWHERE}"
             ) from error
     return {OPERANDS: rows, "results": dict(zip(data, linked.results))}
 
 
-def _row(
-    node: TensorData, operand: Operand, inputs: Sequence[int], upload: Callable[[np.ndarray[Any, Any]], str]
-) -> dict[str, Any]:
+_ELSEWHERE = "compute it on a cluster of this machine, or send what comes before it and after it"
+
+
+def _head(node: TensorData, operand: Operand, inputs: Sequence[int]) -> dict[str, Any]:
     row: dict[str, Any] = {"inputs": list(inputs), "dtype": encode(node.dtype), "chunks": encode(node.chunks)}
     if operand.line is not None:
         row["line"] = [operand.line.filename[:1000], operand.line.lineno, operand.line.text[:1000]]
+    return row
+
+
+def _row(operand: Operand, upload: Callable[[np.ndarray[Any, Any]], str]) -> dict[str, Any]:
+    row: dict[str, Any] = {}
     if operand.annotation is not None:
         told = operand.annotation
         row["annotation"] = [told.worker, told.gpu, told.fuse, *([] if told.prefer is None else [told.prefer])]
@@ -166,15 +185,68 @@ def _row(
     return {"op": name, "fields": encode_fields(operand), **row}
 
 
+class _Pickler(map_blocks.FunctionPickler):
+    """Pickles an operand; inputs are numbers."""
+
+    inputs: tuple[TensorData, ...] = ()
+
+    def persistent_id(self, obj: Any) -> int | None:
+        """Number of an input; None for other objects."""
+        return next((k for k, one in enumerate(self.inputs) if one is obj), None)
+
+
+class _Unpickler(pickle.Unpickler):
+    """Unpickles an operand with its inputs."""
+
+    inputs: tuple[TensorData, ...] = ()
+
+    def persistent_load(self, pid: int) -> TensorData:
+        """The input of a number."""
+        return self.inputs[pid]
+
+
+def _pickle(operand: Operand, why: str) -> dict[str, Any]:
+    made = io.BytesIO()
+    pickler = _Pickler(made)
+    pickler.inputs = operand.inputs
+    pickler.dump(operand)
+    return {"op": _PICKLE, "name": operand.label, "why": why, "pickle": b64encode(made.getvalue()).decode()}
+
+
+def _unpickled(row: dict[str, Any], inputs: tuple[TensorData, ...], line: SourceLine | None, allowed: bool) -> Operand:
+    if not allowed:
+        where = f" in line {line.lineno} ({line.text})" if line is not None else ""
+        raise Problem(
+            422, "UnsupportedError",
+            f"{str(row.get('name'))[:100]}{where} cannot be sent over HTTP: {str(row.get('why'))[:500]}; it came as a "
+            "pickle, which may hold any code, and this gateway was started to take none",
+            "start the gateway with cluster.serve(allow_functions=True) or `python -m jmars web --allow-functions`, "
+            f"{_ELSEWHERE}",
+            as_line(line),
+        )  # fmt: skip
+    unpickler = _Unpickler(io.BytesIO(b64decode(row["pickle"], validate=True)))
+    unpickler.inputs = inputs
+    try:
+        found = unpickler.load()
+    except Exception as error:  # a pickle may call anything
+        raise ValueError(f"its pickle cannot be read: {type(error).__name__}: {text_of(error)}") from error
+    if not isinstance(found, Operand) or len(found.inputs) != len(inputs):
+        raise ValueError("its pickle holds no operand of these inputs")
+    return found
+
+
 def graph_of(
     document: Mapping[str, Any],
     uploads: Callable[[str], Tensor | None] = lambda name: None,
     limits: DocumentLimits = LIMITS,
+    allow_functions: bool = False,
 ) -> dict[str, TensorData]:
     """Builds the nodes of an operand document; returns the results' nodes by name.
 
     Raises
     ------
+    Problem
+        If the document holds a pickle, and `allow_functions` is False.
     DocumentError
         If the document has another form, or holds a value that does not travel.
     """
@@ -186,7 +258,7 @@ def graph_of(
     nodes: list[TensorData] = []
     for number, row in enumerate(rows):
         try:
-            nodes.append(_node(row, nodes, uploads, limits))
+            nodes.append(_node(row, nodes, uploads, limits, allow_functions))
         except (
             ValueError,
             TypeError,
@@ -213,7 +285,11 @@ def graph_of(
 
 
 def _node(
-    row: Any, nodes: Sequence[TensorData], uploads: Callable[[str], Tensor | None], limits: DocumentLimits
+    row: Any,
+    nodes: Sequence[TensorData],
+    uploads: Callable[[str], Tensor | None],
+    limits: DocumentLimits,
+    allow_functions: bool,
 ) -> TensorData:
     if type(row) is not dict or row.keys() - _KEYS:
         raise ValueError("an operand has op, fields, inputs, dtype, chunks, line and annotation")
@@ -228,9 +304,12 @@ def _node(
         raise ValueError("its inputs are numbers of operands before it")
     inputs = tuple(nodes[one] for one in links)
     line, annotation = _line(row.get("line")), _annotation(row.get("annotation"))
+    operand: Operand
     if row["op"] not in _TELLING and not _unknown(chunks) <= set().union(*(_unknown(one.chunks) for one in inputs)):
         raise ValueError("it has lengths that none of its inputs has and that it does not tell")
-    if row["op"] == _MAP:
+    if row["op"] == _PICKLE:
+        operand = _unpickled(row, inputs, line, allow_functions)
+    elif row["op"] == _MAP:
         calls = row["calls"]
         what = tuple(decode(calls[name]) for name in ("function", "fixed", "kwargs"))
         if not callable(what[0]) or type(what[1]) is not dict or type(what[2]) is not dict:
@@ -240,7 +319,7 @@ def _node(
             raise ValueError(f"{', '.join(_MAPPED)} are of other types")
         blob = map_blocks.pickled(what)
         own["is_library"] = map_blocks.runs_library(*what)
-        operand: Operand = map_blocks.MapBlocks(**own, blob=blob, inputs=inputs, line=line, annotation=annotation)
+        operand = map_blocks.MapBlocks(**own, blob=blob, inputs=inputs, line=line, annotation=annotation)
     elif row["op"] in KINDS:
         more: dict[str, Any] = {"inputs": inputs, "line": line, "annotation": annotation}
         operand = decode_fields(KINDS[row["op"]], row["fields"], **more)

@@ -297,21 +297,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m jmars web", description=__doc__.split("\n")[0])
     parser.add_argument("--cluster", default="", help="id or name of the cluster; the newest of yours by default")
     parser.add_argument("--port", type=int, default=0, help="where to listen on 127.0.0.1; any free port by default")
+    parser.add_argument(
+        "--allow-functions", action="store_true", help="take functions: whoever has the token may run any code as you"
+    )
     options = parser.parse_args(argv)
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(name)s %(message)s")
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     most = DATA_LIMIT if hard == resource.RLIM_INFINITY else min(DATA_LIMIT, hard)
     resource.setrlimit(resource.RLIMIT_DATA, (most, hard))
     try:
-        asyncio.run(serve(find_entry(options.cluster), options.port))
+        asyncio.run(serve(find_entry(options.cluster), options.port, options.allow_functions))
     except (JmarsError, OSError) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     return 0
 
 
-async def serve(entry: Entry, port: int = 0) -> None:
+async def serve(entry: Entry, port: int = 0, allow_functions: bool = False) -> None:
     """Serves a cluster on 127.0.0.1 until the cluster ends or SIGTERM or SIGINT arrives.
+
+    With `allow_functions` graphs may hold pickles of functions.
 
     Raises
     ------
@@ -321,7 +326,7 @@ async def serve(entry: Entry, port: int = 0) -> None:
         If the port is taken.
     """
     with _gateway_lock(entry) as folder:
-        gateway = Gateway(entry, secrets.token_hex(32))
+        gateway = Gateway(entry, secrets.token_hex(32), allow_functions)
         await gateway.cluster.open()
         stopped = gateway.cluster.lost
         for number in (signal.SIGTERM, signal.SIGINT):

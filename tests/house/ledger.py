@@ -75,7 +75,7 @@ TABLE = """
             engines/* deploy/engine_head.py client/engine_clusters.py
   8420  host: memory, dispatch, processes
             memory/* dispatch/* processes/* worker/* storage/*
-  4100  REST gateway and client
+  4165  REST gateway and client
             web/* client/session.py
    400  dependency counting
             flow.py

@@ -15,7 +15,7 @@ import jmars
 import jmars.tensor as mt
 from jmars.client import TaskAPI, WebTaskAPI
 from jmars.config import load_settings
-from jmars.errors import UnknownTaskError
+from jmars.errors import UnknownTaskError, UnsupportedError
 from jmars.graph import Dag
 from jmars.model.status import OperandState as S
 from jmars.optimize import compile_graph
@@ -23,7 +23,7 @@ from jmars.optimize.fuse_groups import decompose
 from jmars.optimize.regions import fuse_chains, fuse_colors, fuse_regions
 from jmars.plan import statistics
 from jmars.tensor.tensor_graph import TensorGraph
-from tests.rows import drawn, labels, must, one_host, row, run, told, two_hosts
+from tests.rows import drawn, fails, labels, must, one_host, row, run, told, two_hosts
 
 
 @row("S0.1")
@@ -169,12 +169,21 @@ def task_api() -> str:
 
 @row("S0.17")
 def web_task_api() -> str:
-    with one_host().serve() as gateway, WebTaskAPI(None, gateway.url) as api:
-        task = api.submit_tileable_graph([mt.arange(40, chunk_size=10)])
-        must(api.wait_task(task, 60).error is None, "error")
-        (found,) = [one.fetch() for one in api.get_fetch_tileables(task)]
-    must(np.array_equal(found, np.arange(40)), found)
-    return "40 elements by HTTP, the token from the session's file"
+    x = mt.arange(40, chunk_size=10)
+    tensors = {"plain": x, "function": x.map_blocks(lambda block: block * 2)}
+    found, refused = dict[str, Any](), ""
+    for allowed in (False, True):
+        with one_host().serve(allow_functions=allowed) as gateway, WebTaskAPI(None, gateway.url) as api:
+            for name, tensor in tensors.items():
+                if name == "function" and not allowed:
+                    refused = fails(UnsupportedError, lambda api=api, one=tensor: api.submit_tileable_graph([one]))
+                    continue
+                task = api.submit_tileable_graph([tensor])
+                must(api.wait_task(task, 60).error is None, "error")
+                (found[name],) = [one.fetch() for one in api.get_fetch_tileables(task)]
+    must(np.array_equal(found["plain"], np.arange(40)) and np.array_equal(found["function"], 2 * np.arange(40)), found)
+    must("allow_functions=True" in refused, refused)
+    return "by HTTP, the token from the session's file; a function only with allow_functions=True"
 
 
 def asked(header: str, method: str, url: str, body: Any = None) -> bytes:

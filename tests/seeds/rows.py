@@ -40,7 +40,7 @@ ROWS = {
     "S0.14": Row("unequal workers get unequal shares"),
     "S0.15": Row("`task.default_config` and its three switches"),
     "S0.16": Row("`TaskAPI(session_id, task_manager_ref)`"),
-    "S0.17": Row("`WebTaskAPI(session_id, address)`", "users' functions do not travel by HTTP"),
+    "S0.17": Row("`WebTaskAPI(session_id, address)`"),
     "S0.18": Row("progress rises from 0 to 1 over all stages"),
     "S1.1": Row("`chunks=` as another spelling"),
     "S1.2": Row("compose can be switched off for a submission", "the word is `fuse_enabled`"),
