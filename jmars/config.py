@@ -21,6 +21,7 @@ __all__ = ["TASK_DEFAULTS", "VIEWS", "Config", "cache_dir", "checked_schedulers"
 
 MOST_SCHEDULERS = 16  # of a cluster
 REUSE = ("on", "off", "fresh")
+OUTPUT = ("show", "off")
 VIEWS = ("full", "line", "none")  # how the view of a cell begins
 
 
@@ -49,14 +50,17 @@ class Config:
         # processes that schedule the clusters that are started here; 0: their control process does
         self.schedulers: int = _variable("JMARS_SCHEDULERS", 0, _schedulers)
         # whether values of earlier runs are used: on, off, or fresh, where all is computed and kept for later runs
-        self.reuse: str = _reuse(os.environ.get("JMARS_REUSE", "on"))
+        self.reuse: str = _chosen("reuse", os.environ.get("JMARS_REUSE", "on"), REUSE)
+        # whether lines that functions print on the cluster are shown: show or off (client/job_output.py)
+        self.output: str = _chosen("output", os.environ.get("JMARS_OUTPUT", "show"), OUTPUT)
         self.combine_size: int = 4  # chunks that one step of a tree reduction combines
 
     def __setattr__(self, name: str, value: Any) -> None:
         if "combine_size" in self.__dict__ and name not in self.__dict__:
             raise AttributeError(f"jmars.config has no setting {name!r}; it has {', '.join(sorted(self.__dict__))}")
         value = {"off": "none", "auto": ""}.get(value, value) if name == "display" else value
-        value = _reuse(value) if name == "reuse" else value
+        if name in ("reuse", "output"):
+            value = _chosen(name, value, REUSE if name == "reuse" else OUTPUT)
         super().__setattr__(name, _Switches(checked(value)) if name == "task" else value)
 
     def load(self, settings: Mapping[str, Any] | str | Path) -> None:
@@ -94,9 +98,9 @@ class _Switches(dict[str, Any]):
         super().update(checked(dict(*others, **named)))
 
 
-def _reuse(value: str) -> str:
-    if value not in REUSE:
-        raise SettingError(f"reuse cannot be {value!r}; choose one of {', '.join(REUSE)}")
+def _chosen(name: str, value: str, words: tuple[str, ...]) -> str:
+    if value not in words:
+        raise SettingError(f"{name} cannot be {value!r}; choose one of {', '.join(words)}")
     return value
 
 

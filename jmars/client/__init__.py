@@ -6,6 +6,7 @@ cluster_registry.py   the open clusters of this process
 reporting.py    reports of jobs (performance_report)
 notebook_views.py   views of clusters and jobs in notebooks, loaded there (Shown)
 job.py          a submitted graph (Job), recovery of lost chunks, and floating point warnings of jobs
+job_output.py   shows lines that functions print (JobOutput)
 job_registry.py   handles of jobs by id (JobRegistry)
 local_runs.py   computes small values in this process (LocalRuns)
 local_plans.py  graphs compiled for that (LocalPlan)

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from jmars.client import plans
+from jmars.client.job_output import JobOutput, errors
 from jmars.client.notebook_views import Shown, has_bar, wait_with_bar
 from jmars.client.reporting import all_events, write_trace
 from jmars.config import config
@@ -80,6 +81,7 @@ class Job(Shown, RunReports):
         self._single = single
         self.opened: list[Callable[[Any], Any] | None] = []  # what makes values of what the cluster holds, where not it
         self.shown = False  # whether a view shows how it goes on, so that nobody need be told otherwise
+        self.output = JobOutput()
         self._report: dict[str, Any] | None = None
         self._warned: list[Any] = []  # key, line and text of warnings for those who wait
         self._waiting = 0  # threads that wait for the end
@@ -306,6 +308,7 @@ class Job(Shown, RunReports):
 
     def ended(self, report: dict[str, Any]) -> None:
         """Take the report of the job's end (called by the cluster)."""
+        self.output.end(self._id)
         with self._lock:
             if self._done.is_set() or self._runs_again(report):
                 return
@@ -426,7 +429,8 @@ def wait_with_line(done: threading.Event, timeout: float | None, describe: Calla
                 return True
             if end is not None and time.monotonic() >= end:
                 return False
-            text = progress_text(describe(), shutil.get_terminal_size().columns - 1)
+            width = shutil.get_terminal_size().columns - 1
+            text = "  ".join(filter(None, (progress_text(describe(), width), errors.live)))[:width]
             sys.stderr.write(f"\r\x1b[K{text}")
             sys.stderr.flush()
             step, drawn = STEP_SECONDS, True

@@ -11,11 +11,13 @@ A descriptor is (key, dtype, chunks, packed): the dtype as text, or pickled; chu
 
 from __future__ import annotations
 
+import asyncio
 import pickle
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence, Set
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +54,8 @@ class JobRegistry:
         self.jobs: weakref.WeakValueDictionary[str, Job] = weakref.WeakValueDictionary()  # by id
         self._running: set[Job] = set()  # keeps handles alive until the job's end
         self._early: dict[str, dict[str, Any]] = {}
+        self._lines: deque[dict[str, Any]] = deque(maxlen=_EARLY)  # that functions of such jobs printed
+        self._loop: asyncio.AbstractEventLoop | None = None  # of the jmars thread, from the first lines on
         self._gone: ClusterLostError | None = None  # why no report will come any more
 
     # -- what the cluster tells
@@ -75,6 +79,23 @@ class JobRegistry:
         job = self._find_running(told["job"])
         if job is not None:
             job.stalled(told)
+
+    @remote_method
+    def printed(self, told: dict[str, Any]) -> None:
+        """Functions of a job printed lines."""
+        with self._lock:
+            self._loop = asyncio.get_running_loop()
+            self._lines.append(told)
+        self._show_lines()
+
+    def _show_lines(self) -> None:
+        """Show lines of jobs whose handles are here; those of other jobs wait for a handle."""
+        with self._lock:
+            found = [(self._find_running(told["job"]), told) for told in self._lines]
+            self._lines = deque((told for job, told in found if job is None), _EARLY)
+        for job, told in found:
+            if job is not None:
+                job.output.take(told)
 
     @remote_method
     def scaled(self, facts: dict[str, Any]) -> None:
@@ -157,10 +178,18 @@ class JobRegistry:
                 self._running.add(job)
             else:
                 self._running.discard(job)
+            mine = [told for told in self._lines if told["job"] == job.id]
+            if early is not None:
+                self._lines = deque((told for told in self._lines if told["job"] != job.id), _EARLY)
         if early is not None:
+            for told in mine:
+                job.output.take(told)
             job.ended(early)
         elif gone is not None:
             job.lost(gone)
+        elif mine and self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: the cluster is gone, which is told otherwise
+                self._loop.call_soon_threadsafe(self._show_lines)
 
     def left(self, name: str, word: str) -> None:
         """This program closed or stopped (`word`) the cluster `name`; or, for "", only the connection."""

@@ -28,6 +28,15 @@ def in_kernel() -> bool:
     return getattr(ipython.get_ipython() if ipython else None, "kernel", None) is not None
 
 
+def cell_header() -> dict[str, Any]:
+    """Header of the message that runs the present cell of a Jupyter kernel; {} outside of a kernel."""
+    ipython: Any = sys.modules.get("IPython")
+    kernel = getattr(ipython.get_ipython() if ipython else None, "kernel", None)
+    if kernel is None or not upper_floors.notebook or not hasattr(kernel, "get_parent"):
+        return {}
+    return dict(kernel.get_parent("shell").get("header") or {})
+
+
 def has_bar(shown: bool) -> bool:
     """Whether a bar shows the progress of a job that a cell waits for: in a kernel's main thread, without a view."""
     wanted = config.display in ("", "widget") and not shown and bool(upper_floors.notebook)

@@ -19,6 +19,7 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from jmars.actors import ActorChannel, Mailbox, remote_method, serve
@@ -105,6 +106,7 @@ class ClusterHead(ABC):
         """Make the actors that clients reach."""
         self.scheduler, self.watch, self.passing = scheduler, watch, passing
         self.clients = Clients(scheduler.session, store, self.orders["detach"], lambda: self.capacity)
+        scheduler.tell_printed(partial(self.tell_clients, "printed"))
         self._actors = {
             "tasks": scheduler.tasks,
             "cluster": ClusterActor(self),
@@ -565,6 +567,10 @@ class InProcessScheduler:
 
     def start(self) -> None:
         """No effect."""
+
+    def tell_printed(self, tell: Callable[[dict[str, Any]], None]) -> None:
+        """Call `tell` with lines that functions print."""
+        self.session.tell_printed = tell
 
     @property
     def active(self) -> bool:

@@ -51,6 +51,7 @@ class SchedulerProcess:
         self._log.last = (orders["incarnation"] - 1) << EVENTS
         self._workers = RemoteWorkers(lambda orders: self.channel.tell("workers", "take", orders))
         self._session = SessionActor(self._workers, (), self._log, self._job_ended, orders["plan_bytes"])
+        self._session.tell_printed = lambda told: self.channel.tell("host", "printed", told)
         self._session.begin_chunks((orders["incarnation"] - 1) << CHUNKS)
         self._session.context.read_chunk = self._read_chunk
         holders = orders.get("holders", {"key": "", "sockets": {}})

@@ -96,6 +96,7 @@ class SchedulerSubprocess:
             self._orders["holders"] = self._holders.orders
         self._job_ended, self._machine, self._besides, self._hopeless = job_ended, machine, besides, hopeless
         self._resumed, self._read_chunk = resumed, read_chunk
+        self._printed: Callable[[dict[str, Any]], None] = lambda told: None
         self.submitted = asyncio.Event()
         self.session = actor_proxy(SessionActor, "session", self._ask_session, self._tell)
         self.tasks = actor_proxy(TaskManagerActor, "tasks", self.ask, self._tell)
@@ -223,6 +224,15 @@ class SchedulerSubprocess:
         if report["job"] not in self._over:
             self._over.append(report["job"])
             self._job_ended(report)
+
+    @remote_method
+    def printed(self, told: dict[str, Any]) -> None:
+        """Functions of a job printed lines."""
+        self._printed(told)
+
+    def tell_printed(self, tell: Callable[[dict[str, Any]], None]) -> None:
+        """Call `tell` with lines that functions print."""
+        self._printed = tell
 
     @remote_method
     def read_chunk(self, chunk: int, size: int) -> Awaitable[bytes]:

@@ -7,6 +7,7 @@
 - dispatcher.py: fills the workers' windows with batches (Dispatcher)
 - speculation.py: revokes batches and starts speculative copies (SpeculativeExecution)
 - report_handler.py: acts on the reports of executors (ReportHandler)
+- output_reports.py: reports what functions print, bounded (OutputReports)
 - host_dispatch.py: the interface that other folders call (HostDispatch); workers that come and leave (WorkerScaling)
 """
 

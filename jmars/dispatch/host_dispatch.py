@@ -22,6 +22,7 @@ from typing import Any
 from jmars.dispatch.dispatcher import Dispatcher
 from jmars.dispatch.gpu_orders import GpuRefusals, GpuWorkers
 from jmars.dispatch.ledger import Ledger, StateTimes
+from jmars.dispatch.output_reports import OutputReports
 from jmars.dispatch.report_handler import ReportHandler
 from jmars.dispatch.speculation import (
     CANCELLED,
@@ -258,6 +259,7 @@ class HostDispatch:
             self._warm,
             refusals,
         )
+        self.output = OutputReports(self.jobs, self.workers, report)
         self._memory, self._report, self._kill = memory, report, kill
         self._closed = False
 
@@ -331,6 +333,7 @@ class HostDispatch:
     def close(self) -> None:
         """Send no batch any more."""
         self._closed = True
+        self.output.close()
         self.dispatcher.close()
         self.jobs.flags.words.release()
 
@@ -345,6 +348,7 @@ class HostDispatch:
         job = table.job
         if job not in self.jobs.ending or any(b.table is table for worker in self.workers for b in worker.batches):
             return
+        self.output.close_job(table)
         measured = self.ledger.close_job(table, self.programs.known, self._memory.outputs.take())
         self._memory.close_job(table.number)
         self.times.close_job(table.number)
@@ -445,6 +449,7 @@ class HostDispatch:
         """The process `link` of a worker has ended, and a new process was started."""
         if self._closed:
             return
+        self.output.ended(worker)
         one = self.workers[worker]
         one.restarts += 1
         lost = list(one.batches)

@@ -218,6 +218,7 @@ class StopFlags:
         self.words = header[:REMOVALS].cast("I")
         self._free = list(range(len(self.words)))
         self._index: dict[int, int] = {}  # of the flag, by job number
+        self._jobs: dict[int, int] = {}  # job number, by index
 
     def check(self) -> None:
         """Raise ClusterError if no flag is free."""
@@ -228,15 +229,21 @@ class StopFlags:
         """Give a job a flag; raises ClusterError if none is free."""
         self.check()
         index = self._index[number] = self._free.pop()
-        self.words[index] = 0
+        self.words[index], self._jobs[index] = 0, number
 
     def close_job(self, number: int) -> None:
         """Take a job's flag back."""
-        self._free.append(self._index.pop(number))
+        index = self._index.pop(number)
+        del self._jobs[index]
+        self._free.append(index)
 
     def stop(self, number: int) -> None:
         """Set the flag of a job."""
         self.words[self._index[number]] = 1
+
+    def job_at(self, index: int) -> int | None:
+        """Number of the job with a flag; None for a free flag."""
+        return self._jobs.get(index)
 
     def index(self, number: int) -> int:
         """Index of a job's flag, as executors get it."""

@@ -30,7 +30,7 @@ import pickle
 import zlib
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, get_args
+from typing import Any, NamedTuple, Protocol, get_args
 
 import cloudpickle
 import msgpack
@@ -229,6 +229,27 @@ class Warned(Struct, frozen=True):
     errors: Sequence[tuple[int, int, int]]  # `kernels.FloatError` of each of them: step, node, bit
 
 
+OUT, ERR, LEFT_OUT = "o", "e", "-"  # kinds of printed lines: of standard output and error, and lines left out
+
+
+class PrintedLine(NamedTuple):
+    """A line that a function printed, logged or warned of; or the number of lines that were left out."""
+
+    kind: str  # OUT, ERR or LEFT_OUT
+    file: str  # of the user's code that ran; "" where unknown
+    line: int  # in that file; with LEFT_OUT a number of lines
+    text: str
+
+
+class Printed(Struct, frozen=True):
+    """Functions of a job printed lines; `live` is the line that is not complete, "" for none."""
+
+    job: str
+    worker: int
+    lines: Sequence[tuple[str, str, int, str]]  # fields of PrintedLine
+    live: str
+
+
 class Failed(Struct, frozen=True):
     """An operand raised."""
 
@@ -350,7 +371,9 @@ class WorkerMoved(Struct, frozen=True):
 JobReport = (
     Started | Finished | Warned | Failed | Interrupted | WorkerLost | Spilled | Refused | InputsMissing | JobClosed
 )
-HostReport = Timed | GpuRefused | ChunksLost | ChunksCopied | ChunksKept | OperandsReturned | JobBroken | WorkerMoved
+HostReport = (
+    Timed | Printed | GpuRefused | ChunksLost | ChunksCopied | ChunksKept | OperandsReturned | JobBroken | WorkerMoved
+)
 Report = JobReport | HostReport
 REPORTS: tuple[type, ...] = get_args(Report)
 

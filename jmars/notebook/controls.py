@@ -1,4 +1,4 @@
-"""Views of clusters, jobs and plans in plain cells: `cluster` or `job` as the last line, and bars of cells that wait.
+"""Views in plain cells: clusters, jobs and plans as the last line, bars of cells that wait, and lines of functions.
 
 `jmars.client.notebook_views` loads this file in a Jupyter kernel, on first use.
 
@@ -31,6 +31,7 @@ from jmars.actors import registry
 from jmars.client.cluster import Cluster
 from jmars.client.cluster_registry import open_clusters
 from jmars.client.job import Job
+from jmars.client.job_output import Lines, ShownLine, left_out_text
 from jmars.client.notebook_views import ClusterFacts
 from jmars.client.plans.advice import Improvement
 from jmars.client.plans.planned_run import PlannedRun
@@ -436,6 +437,40 @@ def explore(plan: PlannedRun) -> Any:
 
     out = ipywidgets.interactive_output(look, sliders)
     return ipywidgets.VBox([*sliders.values(), shown, out])
+
+
+def draw_output(header: dict[str, Any], display: str, lines: Lines, update: bool) -> None:
+    """Shows lines of functions below the cell with a header; `update` replaces the earlier picture."""
+    kernel_access.publish(header, display, output_bundle(lines), update)
+
+
+_DIM = "color:var(--jp-ui-font-color2,#757575)"
+_PRE = "margin:0;white-space:pre-wrap;overflow-wrap:anywhere;background:transparent"
+
+
+def output_bundle(lines: Lines) -> dict[str, str]:
+    """Lines as HTML and as text.
+
+    Examples
+    --------
+    >>> lines = Lines()
+    >>> lines.add(ShownLine("worker-0", False, "", 0, "<b>"))
+    >>> print(output_bundle(lines)["text/html"].partition(">")[2])
+    <span style="color:var(--jp-ui-font-color2,#757575)">(worker-0)</span> &lt;b&gt;</pre>
+    """
+    rows = [_row(one) for one in lines.first]
+    if lines.left_out:
+        rows.append(f'<span style="{_DIM}">{left_out_text(lines.left_out)}</span>')
+    rows += [_row(one) for one in (*lines.last, *sorted(lines.live.values()))]
+    html = "\n".join(rows)
+    return {"text/html": f'<pre style="{_PRE}">{html}</pre>', "text/plain": "\n".join(lines.texts())}
+
+
+def _row(line: ShownLine) -> str:
+    words = escape(line.words)
+    if line.is_error:
+        words = f'<span style="color:var(--jp-error-color1,#c62828)">{words}</span>'
+    return f'<span style="{_DIM}">{escape(line.label)}</span> {words}'
 
 
 STEP_SECONDS = 0.25

@@ -9,6 +9,7 @@ reloaded page and a slider all wait until the cell ends. This file works around 
 - `unpin`: ipykernel 7.4 ties a widget to the shell of origin; `unpin` unties the widget for subshells;
 - `stays_busy`: the kernel reports "busy" again after each request that was served beside the cell;
 - `serve_control`: our own request type on the control channel, which has a thread of its own since ipykernel 6;
+- `publish`: an output of a cell from the thread that hears of the cluster, also after the cell;
 - `run_coroutine`: top-level `await` inside a cell that runs within the kernel's running loop.
 
 Every private name is looked up with a guard. `missing()` names the guards that failed, and the view then says "use the
@@ -48,6 +49,16 @@ def request_id() -> str:
     kernel: Any = current_kernel()
     parent = kernel.get_parent("shell") if hasattr(kernel, "get_parent") else {}
     return str(parent.get("header", {}).get("msg_id", ""))
+
+
+def publish(header: dict[str, Any], display: str, data: dict[str, str], update: bool) -> None:
+    """Shows or replaces data below the cell of a message with `header`, from any thread, also after the cell's end."""
+    publisher: Any = getattr(get_ipython(), "display_pub", None)
+    if getattr(publisher, "session", None) is None:
+        return
+    kind = "update_display_data" if update else "display_data"
+    content = {"data": data, "metadata": {}, "transient": {"display_id": display}}
+    publisher.session.send(publisher.pub_socket, kind, content, parent={"header": header}, ident=publisher.topic)
 
 
 class Pump:

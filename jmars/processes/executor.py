@@ -63,6 +63,7 @@ from jmars.processes.executor_messages import (
     RunBatch,
     RunOnDevice,
 )
+from jmars.processes.output import NO_JOB, output_of
 from jmars.processes.rlimit_guard import RlimitGuard, is_out_of_memory
 from jmars.processes.vitals import Meter
 from jmars.storage.arena import HEADER
@@ -195,6 +196,7 @@ def run_executor(
         if not semaphore.acquire():
             link.sendall(pack(ExecutorReport(0, [], 0, 0, (REVOKED,), [])))
             continue
+        output_of(NO_JOB if caps is None else stop_flag)
         if caps is not None:
             settled()  # a compilation would count against the function's cap
         shared = link, programs, backends, private, meter, granted, errors, stop_flags

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import select
 import signal
 import socket
 from collections.abc import Callable, Iterable
@@ -19,6 +20,7 @@ from jmars.actors.frames import Decoder, pack
 from jmars.errors import ProtocolError
 from jmars.processes.executor import BatchSemaphore
 from jmars.processes.executor_messages import GPU_LOST
+from jmars.processes.output import PIPE_BYTES
 from jmars.processes.vitals import ProcessUsage, Vital, descendants, kills_for_memory, private_now, use, vitals
 from jmars.processes.zygote import Zygote
 from jmars.units import format_bytes
@@ -38,10 +40,20 @@ class ChildLink(asyncio.Protocol):
         Peak of resident bytes, shared memory counted; 0 until the child has ended.
     semaphore
         Revokes batches that the child has not begun.
+
+    Parameters
+    ----------
+    printed
+        Takes bytes that the child writes to standard output and error; None: the child shares the output of this
+        process.
     """
 
     def __init__(
-        self, name: str, received: Callable[[ChildLink, Any], None], ended: Callable[[ChildLink, str], None]
+        self,
+        name: str,
+        received: Callable[[ChildLink, Any], None],
+        ended: Callable[[ChildLink, str], None],
+        printed: Callable[[bytes], None] | None = None,
     ) -> None:
         self.name = name
         self.pid = 0
@@ -51,7 +63,8 @@ class ChildLink(asyncio.Protocol):
         self.semaphore: BatchSemaphore | None = None
         self._silent = False
         self._posted = 0  # batches posted before the child runs
-        self._on_message, self._on_end = received, ended
+        self._on_message, self._on_end, self._on_output = received, ended, printed
+        self._output, self._has_output = -1, select.poll()  # our end of the pipe
         self._decoder = Decoder()
         self._transport: asyncio.WriteTransport | None = None
         self._waiting: list[bytes] = []
@@ -112,10 +125,34 @@ class ChildLink(asyncio.Protocol):
             transport.write(frame)
         self._waiting.clear()
 
+    def open_output(self, pipe: int) -> None:
+        """Read the child's output from our end of its pipe."""
+        self._output = pipe
+        self._has_output.register(pipe, select.POLLIN)
+        asyncio.get_running_loop().add_reader(pipe, self._read_output)
+
+    def close_output(self) -> None:
+        """Read no more of the child's output."""
+        if self._output >= 0:
+            asyncio.get_running_loop().remove_reader(self._output)
+            os.close(self._output)
+            self._output = -1
+
+    def _read_output(self) -> None:
+        """Read the child's output, at most a full pipe."""
+        if self._output < 0 or not self._has_output.poll(0):
+            return
+        data = os.read(self._output, PIPE_BYTES)
+        if not data:
+            self.close_output()
+        elif self._on_output is not None:
+            self._on_output(data)
+
     def data_received(self, data: bytes) -> None:
         """Handle messages; messages of a dead child come too late, since the operands run again already."""
         if not self.alive or self._silent:
             return
+        self._read_output()  # it was written before what the messages tell
         try:
             for message in self._decoder.feed(data):
                 self._on_message(self, message)
@@ -140,6 +177,8 @@ class ChildLink(asyncio.Protocol):
     def ended(self, why: str) -> None:
         """The zygote saw the process end, or the process cannot die and is given up."""
         if self.alive:
+            self._read_output()
+            self.close_output()
             self.alive = False
             self._on_end(self, why)
             self.close()
@@ -183,23 +222,30 @@ class Children:
         self._retries.pop(link.name, None)
         role, args, _ = self._starting[link.name]
         ours = theirs = semaphore = None
+        pipe: tuple[int, ...] = ()
         try:
             ours, theirs = socket.socketpair()
             fds = [theirs.fileno()]
             if role in ("executor", "gpu"):
                 semaphore = BatchSemaphore()
-                fds.append(semaphore.fd)
+                pipe = os.pipe()
+                fds += [semaphore.fd, pipe[1]]
             self._zygote.fork(link.name, role, fds, *args)
         except OSError as error:
             for one in (ours, theirs, semaphore):
                 if one is not None:
                     one.close()
+            for fd in pipe:
+                os.close(fd)
             if error.errno in (errno.EPIPE, errno.ECONNRESET, errno.ENOTCONN):
                 return  # the zygote is gone, and the cluster with it: `_read_zygote` reports that
             self._try_later(link, f"{error.strerror} (errno {error.errno})")
             return
         theirs.close()
         ours.setblocking(False)
+        if pipe:
+            os.close(pipe[1])
+            link.open_output(pipe[0])
         link.semaphore, self._ends[link.name] = semaphore, ours
 
     def _try_later(self, link: ChildLink, why: str) -> None:
@@ -228,6 +274,7 @@ class Children:
                 _, name, number = message
                 link = self._links[name]
                 self._ends.pop(name).close()
+                link.close_output()
                 if link.semaphore is not None:
                     link.semaphore.close()
                 self._try_later(link, f"{os.strerror(number)} (errno {number})")
@@ -307,6 +354,8 @@ class Children:
             timer.cancel()
         for end in self._ends.values():
             end.close()
+        for link in self._links.values():
+            link.close_output()
         for link in self._by_pid.values():
             link.close()
         self._zygote.link.close()

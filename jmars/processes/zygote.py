@@ -33,6 +33,7 @@ from jmars.actors.frames import pack, recv_message, unpack
 from jmars.errors import StorageError
 from jmars.model.limits import PAGE
 from jmars.processes.executor import BatchSemaphore, run_executor
+from jmars.processes.output import take_streams
 from jmars.storage.spill import (
     BLOCK,
     CHECKED,
@@ -151,7 +152,7 @@ class Zygote:
         link.setblocking(False)
 
     def fork(self, name: str, role: str, fds: Sequence[int], *args: Any) -> None:
-        """Request a child with descriptors: a socket, and for an executor a semaphore.
+        """Request a child with descriptors: a socket, and for an executor a semaphore and the pipe of its output.
 
         The answer comes over the link. Raises OSError if the request cannot be sent now.
         """
@@ -206,12 +207,12 @@ def _serve(link: socket.socket, arena_fd: int, arena_size: int) -> None:
                 os.read(wake_read, 512)
                 _reap(link)
                 continue
-            message, fds, _, _ = socket.recv_fds(link, _LONGEST, 2)
+            message, fds, _, _ = socket.recv_fds(link, _LONGEST, 3)
             if not message:
                 os._exit(0)
             name, role, args = unpack(message)
             try:
-                if len(fds) < 1 + (role in ("executor", "gpu")):  # descriptors were dropped for lack of free numbers
+                if len(fds) < 1 + 2 * (role in ("executor", "gpu")):  # the system had no number left for one
                     raise OSError(errno.EMFILE, "no descriptor left")
                 pid = os.fork()
             except OSError as error:
@@ -247,6 +248,8 @@ def _become(role: str, fds: Sequence[int], arena_fd: int, arena_size: int, args:
     code = 1
     try:
         link = socket.socket(fileno=fds[0])
+        if role in ("executor", "gpu"):
+            take_streams(fds[2])
         if role == "executor":
             run_executor(link, arena_fd, arena_size, BatchSemaphore(fds[1]), *args)
         elif role == "gpu":

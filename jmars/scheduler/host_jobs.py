@@ -35,6 +35,7 @@ from jmars.model.messages import (
     JobTable,
     OperandsReturned,
     Order,
+    Printed,
     Refused,
     Report,
     Started,
@@ -342,7 +343,7 @@ class HostReports:
             job.start(report.operands, row.number)
         self._report(Started(report.job, report.operands, report.worker + row.first))
 
-    def _numbered(self, row: HostRow, report: Timed | GpuRefused | Failed | Interrupted | WorkerLost) -> None:
+    def _numbered(self, row: HostRow, report: Timed | Printed | GpuRefused | Failed | Interrupted | WorkerLost) -> None:
         """Pass on a report with the worker's number in the cluster."""
         self._report(structs.replace(report, worker=report.worker + row.first))
 
@@ -443,6 +444,7 @@ _HANDLERS: dict[type, Callable[[HostReports, HostRow, Any], None]] = {
     Started: HostReports._started,
     Finished: HostReports._finished,
     Timed: HostReports._numbered,
+    Printed: HostReports._numbered,
     Failed: HostReports._ended,
     Interrupted: HostReports._ended,
     WorkerLost: HostReports._ended,

@@ -24,6 +24,7 @@ from jmars.model.messages import (
     ChunksLost,
     GpuRefused,
     InputsMissing,
+    Printed,
     Report,
     Submission,
     Timed,
@@ -67,6 +68,7 @@ class SessionActor:
         self.log = log
         log.standing = self._standing
         self._port, self._job_ended = port, job_ended
+        self.tell_printed: Callable[[dict[str, Any]], None] = lambda told: None  # tells clients what functions print
         self.graphs: dict[str, GraphActor] = {}  # remembered jobs
         self._ended_jobs: dict[str, None] = {}  # in order of their end
         self._number = 0
@@ -240,6 +242,10 @@ class SessionActor:
         told = {"ids": ids, "worker": report.worker, "microseconds": list(report.microseconds)}
         told["backends"] = [list(one) for one in report.backends]
         self.log.append(events.OPERANDS_TIMED, report.job, told)
+
+    def _printed(self, report: Printed) -> None:
+        worker = self._workers[report.worker]
+        self.tell_printed({"job": report.job, "worker": worker, "lines": list(report.lines), "live": report.live})
 
     def _gpu_refused(self, report: GpuRefused) -> None:
         graph = self.graphs.get(report.job)
@@ -420,6 +426,7 @@ class SessionActor:
 
 _HANDLERS: dict[type, Callable[[SessionActor, Any], None]] = {  # for reports that concern more than one job
     Timed: SessionActor._timed,
+    Printed: SessionActor._printed,
     GpuRefused: SessionActor._gpu_refused,
     WorkerMoved: SessionActor._worker_moved,
     ChunksKept: SessionActor._kept,

@@ -342,7 +342,7 @@ def _caller() -> tuple[str, FrameType | None]:
     while frame is not None:
         name = str(frame.f_globals.get("__name__") or "").partition(".")[0]
         if name not in _OURS:
-            users = not frame.f_code.co_filename.startswith(_libraries())
+            users = not frame.f_code.co_filename.startswith(libraries())
             innermost = innermost or frame
             if library is None:
                 library = "" if users else name
@@ -353,6 +353,6 @@ def _caller() -> tuple[str, FrameType | None]:
 
 
 @functools.cache
-def _libraries() -> tuple[str, ...]:
+def libraries() -> tuple[str, ...]:
     """Folders of Python's own modules and of installed packages."""
     return tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})

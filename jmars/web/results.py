@@ -267,6 +267,10 @@ class _Jobs:
         """Ignores stalls: the job's events contain them."""
 
     @remote_method
+    def printed(self, told: dict[str, Any]) -> None:
+        """Ignores lines that functions print."""
+
+    @remote_method
     def scaled(self, facts: dict[str, Any]) -> None:
         """Ignores a new number of workers: the summary tells it."""
 

@@ -114,6 +114,7 @@ class ProcessSupervisor:
             f"worker-{worker}" if gpu < 0 else f"gpu-{gpu}",
             lambda _, message: self._dispatch.received(worker, message),
             lambda link, why: self._ended(worker, link, why),
+            lambda data: self._dispatch.output.read(worker, data),
         )
         self.links[worker : worker + 1] = [link]
         self._dispatch.started(worker, link)

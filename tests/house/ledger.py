@@ -46,7 +46,7 @@ TABLE = """
             plan/*
   2450  what-if, advice, plan views
             client/plans/*
-  1900  fail-over of a detached scheduler
+  1910  fail-over of a detached scheduler
             scheduler/journal.py scheduler/resuming.py worker/remote_scheduler.py deploy/scheduler_process.py
             deploy/scheduler_subprocess.py
    920  sharded schedulers
@@ -73,7 +73,9 @@ TABLE = """
             deploy/inside*.py engines/guests.py
   5070  engines: tasks on Dask and Ray
             engines/* deploy/engine_head.py client/engine_clusters.py
-  8420  host: memory, dispatch, processes
+   670  output of functions
+            processes/output.py dispatch/output_reports.py client/job_output.py
+  8490  host: memory, dispatch, processes
             memory/* dispatch/* processes/* worker/* storage/*
   4165  REST gateway and client
             web/* client/session.py
@@ -91,7 +93,7 @@ TABLE = """
             notebook/*
   1500  reports, replay, pictures
             reports/*
-  4000  local deploy and actors
+  4010  local deploy and actors
             deploy/* actors/*
    520  xarray
             client/xarray*.py

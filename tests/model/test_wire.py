@@ -17,6 +17,7 @@ VALUES = {
     "Sequence[bytes]": [b"", b"\1\0\0\0"],
     "Sequence[tuple[int, int, int]]": [(3, 0, 2), (4, 1, 1)],
     "Sequence[tuple[int, str]]": [(0, "numpy"), (3, "numexpr")],
+    "Sequence[tuple[str, str, int, str]]": [("o", "", 0, "a line"), ("-", "", 3, "")],
     "Mapping[int, tuple[int, ...]] | None": {3: (2, 2)},
     "dict[str, Any]": {"makespan": 1.5, "peak": 10},
     "Failure": Failure("ValueError", "no", "a line", b"...", "the operand add", 1, True),

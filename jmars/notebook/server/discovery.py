@@ -41,6 +41,10 @@ class _Reports:
         """Ignore the reason why a job does not move."""
 
     @remote_method
+    def printed(self, *told: Any) -> None:
+        """Ignore lines that functions print: the kernel shows them."""
+
+    @remote_method
     def scaled(self, *facts: Any) -> None:
         """Ignore a new number of workers."""
 

@@ -1,0 +1,106 @@
+"""Lines that functions print on the cluster, in a program: on standard error, with worker and place."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import subprocess
+import sys
+import warnings
+
+import pytest
+
+import jmars.tensor as mt
+from jmars.client import Cluster
+from jmars.client.job_output import JobOutput
+from jmars.config import config
+from jmars.errors import SettingError, WorkerLostError
+from jmars.remote import spawn
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with Cluster(n_workers=2, memory_limit="512MiB") as made:
+        yield made
+
+
+def lines(capfd):
+    return [line.partition(") ") for line in capfd.readouterr().err.splitlines()]
+
+
+def words(capfd):
+    return [text for _, _, text in lines(capfd)]
+
+
+def test_prints_logs_and_warnings_come_in_order_with_places(cluster, capfd):
+    def tell():
+        print("one")
+        logging.getLogger("mine").warning("two")
+        warnings.warn("three", stacklevel=1)
+        print("four", file=sys.stderr)
+        subprocess.run(["echo", "five"], check=True)
+        print("six", end="")
+
+    cluster.submit(spawn(tell)).result()
+    found, line = lines(capfd), tell.__code__.co_firstlineno
+    assert [text for _, _, text in found] == ["one", "two", "UserWarning: three", "four", "five", "six"]
+    (worker,) = {label.partition(",")[0] for label, _, _ in found}
+    places = ["", f", test_output.py:{line + 2}", f", test_output.py:{line + 3}", "", "", ""]
+    assert worker in ("(worker-0", "(worker-1") and [label for label, _, _ in found] == [worker + at for at in places]
+
+
+def test_functions_of_blocks_print(cluster, capfd):
+    def tell(block):
+        print("block of", len(block))
+        return block
+
+    cluster.submit(mt.map_blocks(tell, mt.arange(6.0, chunk_size=2), dtype=float)).result()
+    assert words(capfd) == ["block of 2"] * 3
+
+
+def test_text_of_a_killed_worker_is_shown_to_the_last_letter(cluster, capfd):
+    def die():
+        print("last words", end="")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(WorkerLostError):
+        cluster.submit(spawn(die)).result()
+    assert words(capfd) == ["last words"] * 3  # it was tried three times
+
+
+def test_many_lines_are_bounded_and_the_last_are_kept(cluster, capfd):
+    def flood():
+        for k in range(100_000):
+            print(k)
+
+    cluster.submit(spawn(flood)).result()
+    found = words(capfd)
+    shown = [int(text) for text in found if text.isdecimal()]
+    left_out = [int(text.split()[1].replace(",", "")) for text in found if "left out" in text]
+    assert shown == sorted(shown) and shown[0] == 0 and shown[-20:] == [*range(99_980, 100_000)]
+    assert len(shown) + sum(left_out) == 100_000 and len(shown) < 10_000
+
+
+def test_jobs_that_run_at_the_same_time_have_their_own_lines(cluster, monkeypatch):
+    taken: dict[str, list[str]] = {}
+
+    def take(_, told):
+        taken.setdefault(told["job"], []).extend(line[3] for line in told["lines"])
+
+    def tell(k):
+        print("job", k)
+
+    monkeypatch.setattr(JobOutput, "take", take)
+    jobs = [cluster.submit(*[spawn(tell, (k,)) for _ in range(20)]) for k in range(6)]
+    for k, job in enumerate(jobs):
+        job.wait()
+        assert taken[job.id] == [f"job {k}"] * 20
+
+
+def test_output_is_off_by_a_setting(cluster, capfd):
+    with config.using(output="off"):
+        cluster.submit(spawn(print, ("hidden",))).result()
+    assert words(capfd) == []
+    with pytest.raises(SettingError, match="output cannot be 'loud'; choose one of show, off"):
+        config.output = "loud"
