@@ -104,3 +104,15 @@ def test_output_is_off_by_a_setting(cluster, capfd):
     assert words(capfd) == []
     with pytest.raises(SettingError, match="output cannot be 'loud'; choose one of show, off"):
         config.output = "loud"
+
+
+@pytest.mark.parametrize("kind", ["hosts", "schedulers"])
+def test_lines_come_from_other_hosts_and_by_a_scheduler_apart(kind, capfd):
+    def start():
+        if kind == "hosts":
+            return Cluster.hosts(["local"], n_workers=1, memory_limit="300MiB")
+        return Cluster(n_workers=1, memory_limit="300MiB", schedulers=1)
+
+    with start() as made:
+        made.submit(spawn(print, ("here",))).result()
+    assert lines(capfd) == [("(host-1/worker-0" if kind == "hosts" else "(worker-0", ") ", "here")]
