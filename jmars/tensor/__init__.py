@@ -19,6 +19,7 @@ In reading order:
 - ops: the operands and functions
 - files.py: arrays in files of several formats
 - zarr_arrays.py: Zarr arrays
+- formats: images, telescopes and weather
 - numpy_modules.py: NumPy's modules with the functions of jmars
 - ma: masked arrays, imported on first use
 - linalg.py: the names of np.linalg
@@ -37,7 +38,7 @@ from typing import Any
 import numpy as _np
 
 from jmars.errors import UnsupportedError as _UnsupportedError
-from jmars.tensor import array_api, deferring, files, linalg, ops, small_values, zarr_arrays
+from jmars.tensor import array_api, deferring, files, formats, linalg, ops, small_values, zarr_arrays
 from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, GraphLayer
 from jmars.tensor.engine import Engine, get_engine, set_engine
 from jmars.tensor.numpy_modules import PASSED_ON as _PASSED_ON
@@ -65,6 +66,7 @@ __all__ = [
     "deferring",
     "fft",
     "files",
+    "formats",
     "get_engine",
     "linalg",
     "ops",

@@ -20,6 +20,8 @@ TABLE = """
             tensor/parts.py optimize/parts.py optimize/sources.py
   2060  files
             tensor/files.py tensor/zarr_arrays.py tensor/ops/npy.py tensor/atomic_file.py
+   830  formats of images, telescopes and weather
+            tensor/formats/*
  15650  NumPy functions
             tensor/ops/*
   2200  masked arrays
@@ -28,7 +30,7 @@ TABLE = """
             tensor/chunk_types/* tensor/array_api.py array_api.py tensor/numba_values.py
    750  spawn
             tensor/spawn.py remote.py
-  8020  tensor core
+  8025  tensor core
             tensor/*
   1900  machine code by LLVM text
             kernels/native_pipeline.py kernels/compile.py kernels/expression.py kernels/routines.py

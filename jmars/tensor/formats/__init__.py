@@ -1,0 +1,11 @@
+"""Formats of images, telescopes and weather: each reads by `from_blocks`, and the workers write.
+
+A format's library belongs to an extra and is imported where a file of the format is read or written.
+
+- common.py: libraries of extras; errors that name the file; pyramids
+- tiff.py: TIFF and OME-TIFF files, by tifffile
+"""
+
+from jmars.tensor.formats import tiff
+
+__all__ = ["tiff"]

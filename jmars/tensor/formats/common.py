@@ -1,0 +1,75 @@
+"""What the formats share: libraries of extras, errors that name the file, and pyramids."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from jmars.errors import JmarsError, StorageError, UnsupportedError
+from jmars.tensor.ops.npy import is_url, opened
+from jmars.tensor.protocols import call
+from jmars.tensor.tensor import Tensor
+
+
+def library(name: str, extra: str) -> Any:
+    """Import a module; the ImportError names the extra to install."""
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        package = name.partition(".")[0]
+        raise ImportError(f"{package} is not installed: pip install 'jmars[{extra}]'") from error
+
+
+def place_of(path: Any) -> str:
+    """A URL as it is, or an absolute path."""
+    if not isinstance(path, str | os.PathLike):
+        raise UnsupportedError(f"workers open files by path or URL, not by {type(path).__name__}; give the path")
+    return path if is_url(path) else os.path.abspath(os.fspath(path))
+
+
+def file_of(place: str, options: Any) -> Any:
+    """What a library opens to read a place: the path, or an open file of fsspec."""
+    return opened(place, options) if is_url(place) else place
+
+
+def path_to_write(path: Any, kind: str) -> str:
+    """The absolute path of a file that the workers will write."""
+    place = place_of(path)
+    if is_url(place):
+        raise UnsupportedError(f"{kind} files are written by path; to an object store, write Zarr: mt.to_zarr(x, url)")
+    return place
+
+
+@contextmanager
+def reading(place: str, kind: str) -> Iterator[None]:
+    """Errors of a library that reads a file name the file; errors of the system stay, as of a missing file."""
+    try:
+        yield
+    except (JmarsError, ImportError, MemoryError):
+        raise
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno:
+            raise
+        raise StorageError(
+            f"{place} cannot be read as {kind}; it may be damaged or cut short ({type(error).__name__}: {error})"
+        ) from error
+
+
+def pyramid(x: Tensor, levels: int, axes: Sequence[int]) -> list[Tensor]:
+    """An array and its coarser levels, each the mean of 2 x 2 elements along `axes` of the level above.
+
+    A last odd element is left out; whole numbers are rounded.
+    """
+    found = [x]
+    for _ in range(1, levels):
+        above = found[-1]
+        if min(above.shape[axis] for axis in axes) < 2:
+            raise ValueError(f"an array of shape {x.shape} has at most {len(found)} levels")
+        means = call("coarsen", np.mean, above, dict.fromkeys(axes, 2), trim_excess=True)
+        found.append((means if x.dtype.kind in "fc" else call("rint", means)).astype(x.dtype))
+    return found
