@@ -4,8 +4,9 @@ A format's library belongs to an extra and is imported where a file of the forma
 
 - common.py: libraries of extras; errors that name the file; pyramids
 - tiff.py: TIFF and OME-TIFF files, by tifffile
+- fits.py: FITS images and cubes, by astropy
 """
 
-from jmars.tensor.formats import tiff
+from jmars.tensor.formats import fits, tiff
 
-__all__ = ["tiff"]
+__all__ = ["fits", "tiff"]
