@@ -1,0 +1,98 @@
+"""NetCDF 4: equal to what h5netcdf and xarray read and write, lazily, and written whole or not at all."""
+
+import os
+
+import numpy as np
+import pytest
+
+import jmars.tensor as mt
+from jmars.errors import StorageError, UnsupportedError
+
+h5netcdf = pytest.importorskip("h5netcdf", reason="NetCDF needs the extra netcdf")
+
+FIELD = np.random.default_rng(1).normal(280, 10, (12, 20, 30)).astype("f4")
+
+
+@pytest.mark.parametrize("options", [{}, {"compression": "gzip", "shuffle": True}, {"chunks": (5, 7, 30)}])
+def test_netcdf_goes_there_and_back(cluster, tmp_path, options):
+    path = tmp_path / "a.nc"
+    x = mt.asarray(FIELD, chunk_size=(5, 7, 30))
+    mt.to_netcdf(x, path, "t2m", ("time", "lat", "lon"), attributes={"units": "K"}, **options)
+    mt.to_netcdf(np.arange(20.0), path, "lat", ("lat",), mode="a")
+    mt.to_netcdf(x + 1, path, "deep/er/time", ("time", "lat", "lon"), mode="a")
+    assert os.listdir(tmp_path) == ["a.nc"]
+    with h5netcdf.File(path) as file:
+        found = file["t2m"]
+        assert (found.dimensions, found.chunks, found.attrs["units"]) == (("time", "lat", "lon"), (5, 7, 30), "K")
+        np.testing.assert_array_equal(found[...], FIELD)
+        np.testing.assert_array_equal(file["lat"][:], np.arange(20.0))
+        np.testing.assert_array_equal(file["deep/er"].variables["time"][...], FIELD + 1)
+    back = mt.from_netcdf(path, "t2m")
+    assert back.dtype == "f4"
+    np.testing.assert_array_equal(back, FIELD)
+    np.testing.assert_array_equal((back * 2)[::5, 3, ::-4], (FIELD * 2)[::5, 3, ::-4])
+    np.testing.assert_array_equal(mt.from_netcdf(path, "deep/er/time")[3], FIELD[3] + 1)
+
+
+def test_variables_and_dimensions_that_exist_are_refused(cluster, tmp_path):
+    path = tmp_path / "a.nc"
+    mt.to_netcdf(FIELD, path, "t", ("time", "lat", "lon"))
+    before = path.read_bytes()
+    for name, values, dims, text in (
+        ("t", FIELD, None, "has a variable t"),
+        ("u", FIELD[:3], ("time", "lat", "lon"), "dimension time of 12"),
+        ("u", FIELD, ("time",), "for each of 3 axes"),
+    ):
+        with pytest.raises(ValueError, match=text):
+            mt.to_netcdf(values, path, name, dims, mode="a")
+    assert path.read_bytes() == before
+    with pytest.raises(KeyError, match=r"a\.nc has no variable u; it has t"):
+        mt.from_netcdf(path, "u")
+
+
+def test_files_of_xarray_are_decoded_as_asked(cluster, tmp_path):
+    xr = pytest.importorskip("xarray")
+    values = FIELD.astype("f8")
+    values[0, 0, :3] = np.nan
+    codes = {
+        "dtype": "int16",
+        "scale_factor": 0.01,
+        "add_offset": 250.0,
+        "_FillValue": -9999,
+        "chunksizes": (4, 20, 30),
+    }
+    byte = {"dtype": "uint8", "_Unsigned": "true", "_FillValue": 255, "scale_factor": 2.0}
+    data = xr.Dataset(
+        {"t": (("time", "y", "x"), values), "cloud": (("y", "x"), np.arange(600.0).reshape(20, 30) % 400)}
+    )
+    data.to_netcdf(tmp_path / "a.nc", engine="h5netcdf", encoding={"t": codes, "cloud": byte})
+    with xr.open_dataset(tmp_path / "a.nc", engine="h5netcdf") as decoded:
+        for name in ("t", "cloud"):
+            x = mt.from_netcdf(tmp_path / "a.nc", name, decode=True)
+            np.testing.assert_allclose(x, decoded[name].values, rtol=1e-12)
+    with xr.open_dataset(tmp_path / "a.nc", engine="h5netcdf", mask_and_scale=False) as stored:
+        x = mt.from_netcdf(f"file://{tmp_path}/a.nc", "t", chunk_size=7)
+        assert x.dtype == np.int16
+        np.testing.assert_array_equal(x[:, 5], stored["t"].values[:, 5])
+
+
+def test_damaged_netcdf_files_are_named(cluster, tmp_path):
+    path = tmp_path / "a.nc"
+    path.write_bytes(b"no NetCDF at all")
+    with pytest.raises(StorageError, match=r"a\.nc cannot be read as NetCDF"):
+        mt.from_netcdf(path, "t")
+    path.write_bytes(b"CDF\x01" + bytes(100))
+    with pytest.raises(UnsupportedError, match=r"a\.nc is a NetCDF 3 file"):
+        mt.from_netcdf(path, "t")
+    with pytest.raises(FileNotFoundError):
+        mt.from_netcdf(tmp_path / "none.nc", "t")
+    mt.to_netcdf(mt.asarray(FIELD, chunk_size=10), path, "t", compression="gzip", fletcher32=True)
+    x = mt.from_netcdf(path, "t")
+    with open(path, "r+b") as file:
+        file.seek(path.stat().st_size - 3000)
+        file.write(bytes(2000))
+    with pytest.raises(StorageError, match=r"a\.nc cannot be read as NetCDF"):
+        x.sum().fetch()
+    os.truncate(path, 2000)
+    with pytest.raises(StorageError, match=r"a\.nc cannot be read as NetCDF"):
+        mt.from_netcdf(path, "t")
