@@ -10,6 +10,7 @@ from jmars.tensor import formats as formats
 from jmars.tensor import linalg as linalg
 from jmars.tensor import ops as ops
 from jmars.tensor import small_values as small_values
+from jmars.tensor import zarr_arrays as zarr_arrays
 from jmars.tensor.chunk import ChunkGraph as ChunkGraph
 from jmars.tensor.chunk import ChunkGraphBuilder as ChunkGraphBuilder
 from jmars.tensor.chunk import ChunkGrid as ChunkGrid

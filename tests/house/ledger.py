@@ -20,7 +20,7 @@ TABLE = """
             tensor/parts.py optimize/parts.py optimize/sources.py
   2060  files
             tensor/files.py tensor/zarr_arrays.py tensor/ops/npy.py tensor/atomic_file.py
-   830  formats of images, telescopes and weather
+   900  formats of images, telescopes and weather
             tensor/formats/*
  15650  NumPy functions
             tensor/ops/*

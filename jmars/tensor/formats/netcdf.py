@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.atomic_file import atomic_file
+from jmars.tensor.atomic_file import atomic_file, claimed
 from jmars.tensor.files import aligned_splits, hdf5_library, regular_size, to_blocks, write_hdf5_box
 from jmars.tensor.formats.common import library, path_to_write, place_of, reading
 from jmars.tensor.operand import check_dtype
@@ -172,7 +172,7 @@ def to_netcdf(x: Any, path: Any, variable: str, dims: Sequence[str] | None = Non
         raise ValueError(f"dims has {len(names)} names; give a name for each of {tensor.ndim} axes")
     size = regular_size(tensor.chunks)
     *groups, last = variable.strip("/").split("/")
-    with atomic_file(place) as part:
+    with claimed(place), atomic_file(place) as part:
         if adds := mode == "a" and os.path.exists(place):
             shutil.copy(place, part)
         with open(part, "r+b" if adds else "w+b") as stream, h5netcdf.File(stream, "r+" if adds else "w") as file:

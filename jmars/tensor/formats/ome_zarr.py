@@ -1,7 +1,7 @@
 """OME-Zarr images: groups of Zarr arrays, the levels of a pyramid, by zarr (extra `microscopy`).
 
-Levels are Zarr arrays, read and written as in files.py: all levels in one job, so that the image is computed once. The
-group's metadata come last; readers find no image before all levels are whole.
+Levels are Zarr arrays, read and written as in zarr_arrays.py: all levels in one job, so that the image is computed
+once. The group's metadata come last; readers find no image before all levels are whole.
 Source: https://ngff.openmicroscopy.org/0.4/ and https://ngff.openmicroscopy.org/0.5/.
 """
 
@@ -11,13 +11,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from jmars.errors import StorageError, UnsupportedError
-from jmars.tensor.files import opens_on_workers, regular_size, write_zarr, zarr_library, zarr_store
+from jmars.tensor.files import regular_size
 from jmars.tensor.formats.common import pyramid
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.zarr_arrays import opens_on_workers, write_zarr, zarr_library, zarr_store
 
-SMALL = 512  # rows and columns of the coarsest level, by default
+COARSEST_AXIS = 512  # rows and columns of the coarsest level, by default
 TYPES = {"t": "time", "c": "channel"}  # of axes; all others are of space
 
 
@@ -120,24 +121,18 @@ def to_ome_zarr(x: Any, url: Any, axes: str | None = None, *, levels: int | None
     UnsupportedError
         For stores that only this process can write.
     """
-    zarr, tensor = zarr_library(), as_tensor(x)
+    tensor: Tensor = as_tensor(x)
     letters = "tczyx"[-tensor.ndim :] if axes is None else axes
-    if len(letters) != tensor.ndim or len(set(letters)) != tensor.ndim or not {"y", "x"} <= {*letters}:
-        raise ValueError(f"axes={letters!r} does not name {tensor.ndim} axes, y and x among them")
-    if version not in ("0.4", "0.5"):
-        raise ValueError(f"version is '0.4' or '0.5', not {version!r}")
-    for entries in (scale, units):
-        if entries is not None and len(entries) != tensor.ndim:
-            raise ValueError(f"{entries} has {len(entries)} entries; give one for each of {tensor.ndim} axes")
+    _check(tensor, letters, version, scale, units)
     plane = [letters.index("y"), letters.index("x")]
     if levels is None:
-        levels = 1 + max(0, *(((tensor.shape[axis] - 1) // SMALL).bit_length() for axis in plane))
+        levels = 1 + max(0, *(((tensor.shape[axis] - 1) // COARSEST_AXIS).bit_length() for axis in plane))
     images = pyramid(tensor, levels, plane)
     old = version == "0.4"
     own = {"chunk_key_encoding": {"name": "v2", "separator": "/"}} if old else {"dimension_names": [*letters]}
     size = options.pop("chunks", None) or regular_size(tensor.chunks)
     mode, given = "w" if overwrite else "w-", dict(storage_options) if storage_options else None
-    group = zarr.open_group(zarr_store(url), mode=mode, zarr_format=2 if old else 3, storage_options=given)
+    group = zarr_library().open_group(zarr_store(url), mode=mode, zarr_format=2 if old else 3, storage_options=given)
     arrays = []
     for number, one in enumerate(images):
         pieces = tuple(min(n, length) for n, length in zip(size, one.shape))
@@ -147,22 +142,27 @@ def to_ome_zarr(x: Any, url: Any, axes: str | None = None, *, levels: int | None
     if not opens_on_workers(arrays[0]):
         raise UnsupportedError(f"workers cannot write to a {type(group.store).__name__}; give a folder or a URL")
     write_zarr([(one, array, (0,) * one.ndim) for one, array in zip(images, arrays)])
+    named = [
+        {"name": letter, "type": TYPES.get(letter, "space")} | ({"unit": unit} if unit else {})
+        for letter, unit in zip(letters, units or [None] * tensor.ndim)
+    ]
     steps = [float(step) for step in scale or [1] * tensor.ndim]
-    image = {
-        "name": name,
-        "axes": [
-            {"name": letter, "type": TYPES.get(letter, "space")} | ({"unit": unit} if unit else {})
-            for letter, unit in zip(letters, units or [None] * tensor.ndim)
-        ],
-        "datasets": [
-            {"path": str(number), "coordinateTransformations": _places(steps, plane, number)}
-            for number in range(levels)
-        ],
-    }
+    datasets = [{"path": str(k), "coordinateTransformations": _places(steps, plane, k)} for k in range(levels)]
+    image: dict[str, Any] = {"name": name, "axes": named, "datasets": datasets}
     if old:
         group.attrs.update({**(metadata or {}), "multiscales": [image | {"version": "0.4"}]})
     else:
         group.attrs.update({"ome": {**(metadata or {}), "version": "0.5", "multiscales": [image]}})
+
+
+def _check(tensor: Tensor, letters: str, version: str, scale: Any, units: Any) -> None:
+    if len(letters) != tensor.ndim or len(set(letters)) != tensor.ndim or not {"y", "x"} <= {*letters}:
+        raise ValueError(f"axes={letters!r} does not name {tensor.ndim} axes, y and x among them")
+    if version not in ("0.4", "0.5"):
+        raise ValueError(f"version is '0.4' or '0.5', not {version!r}")
+    for entries in (scale, units):
+        if entries is not None and len(entries) != tensor.ndim:
+            raise ValueError(f"{entries} has {len(entries)} entries; give one for each of {tensor.ndim} axes")
 
 
 def _places(steps: Sequence[float], plane: Sequence[int], level: int) -> list[dict[str, Any]]:
