@@ -18,7 +18,7 @@ In reading order:
 - atomic_file.py: atomic file writes
 - ops: the operands and functions
 - files.py: arrays in files of several formats
-- zarr_arrays.py: Zarr arrays
+- zarr_arrays.py, whole_zarr.py: Zarr arrays; whole or not there
 - formats: images, telescopes and weather
 - numpy_modules.py: NumPy's modules with the functions of jmars
 - ma: masked arrays, imported on first use

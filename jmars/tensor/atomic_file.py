@@ -1,20 +1,24 @@
-"""Atomic file writes: a file appears under the name only when complete, as for `np.save`; and claims of writers.
+"""Atomic writes: a file or folder appears under the name only when complete, as for `np.save`; and claims of writers.
 
 Where the file system supports O_TMPFILE, the unfinished file has no name, and workers of the same host open the file
 through /proc; no file is left if this process is killed. Elsewhere the file has a temporary name in the same folder; a
 later write of the same file removes the temporary files of killed processes.
 
+A folder is written beside; the two folders of an overwritten one change places in one step (renameat2).
+
 A claim keeps a second writer of a path away: a lock of the system on a file beside, which ends with the process.
-Source: open(2), flock(2) and proc(5) of Linux.
+Source: open(2), flock(2), renameat2(2) and proc(5) of Linux.
 """
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import fcntl
 import os
 import re
 import secrets
+import shutil
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -25,6 +29,7 @@ import xxhash
 from jmars.errors import StorageError
 
 TMPFILE = getattr(os, "O_TMPFILE", 0)
+AT_FDCWD, RENAME_EXCHANGE = -100, 2
 NO_LOCKS = {errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK}
 
 
@@ -103,7 +108,7 @@ def atomic_file(path: str, keep: bool = True) -> Iterator[str]:
     OSError
         If the file cannot be made; the error names `path`, not the temporary path.
     """
-    named = f"{path}.{_here()}-{os.getpid()}-{secrets.token_hex(4)}.part"
+    named = f"{path}.{here()}-{os.getpid()}-{secrets.token_hex(4)}.part"
     _remove_left(path)
     descriptor = _unnamed(path)
     part = named if descriptor < 0 else f"/proc/{os.getpid()}/fd/{descriptor}"
@@ -124,7 +129,55 @@ def atomic_file(path: str, keep: bool = True) -> Iterator[str]:
             os.unlink(named)
 
 
-def _here() -> str:
+@contextmanager
+def atomic_folder(path: str, replaces: bool, last: str) -> Iterator[str]:
+    """Yield a new folder; at the end the folder takes the place of `path`.
+
+    Parameters
+    ----------
+    path
+        Absolute path. Its claim is held.
+    replaces
+        Whether the folder replaces an old one; otherwise new files are put beside the files there.
+    last
+        The file of the new folder that is put beside others at the end.
+    """
+    _remove_left(path)
+    is_mount = os.path.ismount(path)
+    if is_mount and replaces:
+        raise StorageError(f"{path} is a mount point, which no folder can replace; empty it, or write below it")
+    part = f"{path}{'/' if is_mount else ''}.{here()}-{os.getpid()}-{secrets.token_hex(4)}.part"
+    os.mkdir(part)
+    try:
+        yield part
+        if replaces and os.path.exists(path):
+            _exchange(part, path)
+        elif os.path.isdir(path) and os.listdir(path):
+            for name in sorted(os.listdir(part), key=last.__eq__):
+                target = os.path.join(path, name)
+                if os.path.isdir(target):  # pieces of a program that ended
+                    shutil.rmtree(target)
+                os.rename(os.path.join(part, name), target)
+        else:
+            os.rename(part, path)
+    finally:
+        if os.path.exists(part):
+            shutil.rmtree(part)
+
+
+def _exchange(one: str, other: str) -> None:
+    """Exchange two folders; where the file system cannot, there is none under the name for a moment."""
+    names = os.fsencode(one), os.fsencode(other)
+    if not ctypes.CDLL(None, use_errno=True).renameat2(AT_FDCWD, names[0], AT_FDCWD, names[1], RENAME_EXCHANGE):
+        return
+    if (code := ctypes.get_errno()) not in (errno.ENOSYS, errno.EINVAL):
+        raise OSError(code, os.strerror(code), other)
+    os.rename(other, f"{one}.old")
+    os.rename(one, other)
+    os.rename(f"{one}.old", one)
+
+
+def here() -> str:
     """Identify the space of process numbers: this boot of this host, and this container."""
     try:
         with open("/proc/sys/kernel/random/boot_id", "rb") as file:
@@ -137,7 +190,7 @@ def _here() -> str:
 def _remove_left(path: str) -> None:
     """Remove temporary files that ended processes left for this path."""
     folder, name = os.path.split(path)
-    pattern = re.compile(rf"{re.escape(name)}\.{_here()}-([0-9]+)-[0-9a-f]{{8}}\.part")
+    pattern = re.compile(rf"{re.escape(name)}\.{here()}-([0-9]+)-[0-9a-f]{{8}}\.part")
     try:
         found = [(one, int(match[1])) for one in os.listdir(folder) if (match := pattern.fullmatch(one))]
     except OSError:  # making the file will raise the error
@@ -145,7 +198,8 @@ def _remove_left(path: str) -> None:
     for one, pid in found:
         if not os.path.exists(f"/proc/{pid}"):
             with suppress(FileNotFoundError):  # a second writer was faster
-                os.unlink(os.path.join(folder, one))
+                left = os.path.join(folder, one)
+                shutil.rmtree(left) if os.path.isdir(left) else os.unlink(left)
 
 
 def _unnamed(path: str) -> int:

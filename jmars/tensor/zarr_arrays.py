@@ -28,6 +28,7 @@ from jmars.tensor.ops.npy import FromBlocks, from_blocks, is_url
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.whole_zarr import How, placed, whole_arrays, whole_folder
 
 REQUESTS = 64  # of an object store under way at once
 SHARED_STORES = {"LocalStore", "FsspecStore", "ObjectStore", "IcechunkStore"}  # that several processes can write
@@ -127,9 +128,21 @@ Write = tuple[Tensor, Any, Sequence[int]]  # source, Zarr array, first positions
 
 
 def write_zarr(parts: Sequence[Write]) -> None:
-    """Compute tensors and write them into Zarr arrays, in one job unless pieces are in several of them."""
-    engine, jobs = get_engine(), [list(parts)] if len(parts) == 1 else _jobs(parts)
-    for job in jobs:
+    """Compute tensors and write them into Zarr arrays; arrays that get all their elements are whole or not there."""
+    covered = {
+        str(target.store_path): target
+        for source, target, _ in parts
+        if source.shape == target.shape and _fork(target) is None
+    }
+    with whole_arrays(list(covered.values()), "found"):
+        _write(parts)
+
+
+def _write(parts: Sequence[Write]) -> None:
+    """Write in one job, unless pieces are in several parts."""
+    parts = [part for part in parts if part[0].size]
+    engine = get_engine()
+    for job in [parts] * bool(parts) if len(parts) < 2 else _jobs(parts):
         nodes = [_zarr_writes(*part) for part in job]
         engine.execute(nodes)
         for node, (_, target, _) in zip(nodes, job):
@@ -228,11 +241,11 @@ def _opened(url: Any, component: str | None, options: Mapping[str, Any] | None) 
 
 
 @offers("to_zarr")
-def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool = False,
+def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool = False, checksum: bool | None = None,
             storage_options: Mapping[str, Any] | None = None, **options: Any) -> None:  # fmt: skip
-    """Compute a tensor and write to a Zarr array; the workers write the chunks.
+    """Compute a tensor and write to a Zarr array; the workers write the pieces.
 
-    After an error there is no array; another run writes all pieces.
+    Readers see the array when it is complete. After an error there is no new array; another run writes all pieces.
 
     Parameters
     ----------
@@ -240,10 +253,14 @@ def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool =
         A tensor or array. If its chunks are not whole pieces (or shards) of the Zarr array, it is rechunked, so that
         every piece has a single writer.
     url, component, storage_options
-        Store and path of the array; see `from_zarr`. A `zarr.Array` of x's shape is written to. The changes of a
-        session of Icechunk are there after the call; commit them.
+        Store and path of the array; see `from_zarr`. A `zarr.Array` of x's shape is written to, in place if it has
+        elements: readers may see old and new pieces. The changes of a session of Icechunk are there after the call;
+        commit them.
     overwrite
-        Whether to replace an existing array.
+        Whether to replace an existing array: in a folder when the new one is complete, in an object store before.
+    checksum
+        Whether each piece ends with a checksum, so that a reader finds wrong bytes (codec `crc32c`); by default in
+        object stores, unless `compressors` are given.
     **options
         Options of `zarr.create_array`: `zarr_format=2`, `compressors=...`, `fill_value=...`, `attributes=...`; also
         `chunks=...` (by default the tensor's chunks) and `shards=...`.
@@ -254,40 +271,58 @@ def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool =
         If zarr is not installed.
     zarr.errors.ContainsArrayError, ValueError
         If the array exists and `overwrite` is false, if `x` is computed from the array, and as zarr raises them.
+    StorageError
+        If another process writes to the place.
     UnsupportedError
         For stores that only this process can write.
     """
     zarr, store = zarr_library(), zarr_store(url)
     tensor: Tensor = as_tensor(x)
     _refuse_own_source(tensor, url, component, storage_options)
-    session: Any = getattr(store, "session", None)
-    fork = session.fork() if type(session).__name__ == "Session" else None
     if isinstance(url, zarr.Array):
-        array = url
-        if array.shape != tensor.shape:
-            raise ValueError(f"x has shape {tensor.shape}, the Zarr array {array.shape}; give an array of equal shape")
-    else:
-        own = {"chunks": regular_size(tensor.chunks) if tensor.ndim else ()}
-        given: dict[str, Any] = {"shape": tensor.shape, "dtype": tensor.dtype, "overwrite": overwrite}
-        if isinstance(url, zarr.Group):
-            array = url.create_array(component, **given, **own | options)
-        else:
-            given |= {"storage_options": dict(storage_options) if storage_options else None}
-            array = zarr.create_array(fork.store if fork else store, name=component, **given, **own | options)
+        if url.shape != tensor.shape:
+            raise ValueError(f"x has shape {tensor.shape}, the Zarr array {url.shape}; give an array of equal shape")
+        write_zarr([(tensor, _writable(url), (0,) * tensor.ndim)])
+        return
+    given: dict[str, Any] = {"chunks": regular_size(tensor.chunks) if tensor.ndim else ()} | options
+    given |= {"shape": tensor.shape, "dtype": tensor.dtype}
+    if isinstance(url, zarr.Group):
+        store, component = url.store, f"{url.path}/{component}".strip("/")
+        given["zarr_format"] = url.metadata.zarr_format
+    session: Any = getattr(store, "session", None)
+    if session is not None:
+        fork = session.fork() if type(session).__name__ == "Session" else None
+        array = zarr.create_array(fork.store if fork else store, name=component, overwrite=overwrite, **given)
+        _write([(tensor, _writable(array), (0,) * tensor.ndim)])
+        if fork:
+            session.merge(fork)
+        return
+    place = zarr.core.sync.sync(
+        zarr.storage._common.make_store_path(store, path=component, storage_options=_plain(storage_options))
+    )
+    is_local = type(place.store).__name__ == "LocalStore"
+    model = zarr.create_array({}, **given)
+    if checksum is None:
+        checksum = not is_local and "compressors" not in given and model.metadata.zarr_format == 3
+    if checksum:
+        model = zarr.create_array({}, **given | {"compressors": [*model.compressors, zarr.codecs.Crc32cCodec()]})
+    array = _writable(placed(model, place))
+    how: How = "over" if overwrite else "new"
+    with whole_folder(array, how) if is_local else whole_arrays([array], how) as target:
+        _write([(tensor, target or array, (0,) * tensor.ndim)])
+
+
+def _plain(options: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return dict(options) if options else None
+
+
+def _writable(array: Any) -> Any:
     if not opens_on_workers(array):
         raise UnsupportedError(
             f"only this process can write to a {type(array.store).__name__} that is in memory or is no folder, no "
             "store of fsspec or obstore and no fork of an Icechunk session; give one of these"
         )
-    try:
-        if tensor.size:
-            write_zarr([(tensor, array, (0,) * tensor.ndim)])
-    except BaseException:
-        if array is not url and _fork(array) is None:
-            _forget_array(array)
-        raise
-    if fork:
-        session.merge(fork)
+    return array
 
 
 def _refuse_own_source(tensor: Tensor, url: Any, component: str | None, options: Mapping[str, Any] | None) -> None:
@@ -319,9 +354,3 @@ def _place(node: Any, path: str | None = None, options: Mapping[str, Any] | None
         given = {**(system.storage_options.get("client_kwargs") or {}), **system.storage_options}
         system = np.ravel(system.protocol)[0], given.get("endpoint_url")
     return system, "/".join(part for part in f"{root}/{path or ''}".split("/") if part)
-
-
-def _forget_array(array: Any) -> None:
-    """Remove the metadata of an array that was not written whole, so that no reader takes it for complete."""
-    for name in ["zarr.json"] if array.metadata.zarr_format == 3 else [".zarray", ".zattrs"]:
-        zarr_library().core.sync.sync(array.store.delete(f"{array.path}/{name}".lstrip("/")))

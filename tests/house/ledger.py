@@ -18,8 +18,8 @@ TABLE = """
             tensor/ops/*random*
    920  parts: only what results need is read
             tensor/parts.py optimize/parts.py optimize/sources.py
-  2060  files
-            tensor/files.py tensor/zarr_arrays.py tensor/ops/npy.py tensor/atomic_file.py
+  2460  files
+            tensor/files.py tensor/zarr_arrays.py tensor/whole_zarr.py tensor/ops/npy.py tensor/atomic_file.py
    900  formats of images, telescopes and weather
             tensor/formats/*
  15650  NumPy functions

@@ -1,0 +1,297 @@
+"""Zarr arrays that are whole or not there: pieces first, metadata last, and one writer at a time.
+
+A new array in a folder is written beside and moved (`whole_folder`). Elsewhere, and where xarray made the array, pieces
+are written in place while there is no metadata, so readers find no array (`whole_arrays`).
+
+A claim keeps a second writer of an array away: in a folder a lock of the system (atomic_file.py), in an object store an
+object `.jmars-claim-0` within the array, made by a conditional put. The writer renews the claim every `BEAT` seconds. A
+claim of a dead process, or of an age of `EXPIRY` seconds, is void: the next writer makes the claim of the next number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Literal
+
+from jmars.errors import StorageError
+from jmars.tensor.atomic_file import atomic_folder, claimed, here
+
+BEAT, EXPIRY = 15.0, 60.0  # seconds
+AT_ONCE = 64  # deletions under way
+CLAIM = ".jmars-claim-"
+DOCUMENTS = {"zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata"}
+How = Literal["new", "over", "found"]
+_held: set[str] = set()  # tokens of claims of this process
+
+
+def _sync(work: Coroutine[Any, Any, Any]) -> Any:
+    from zarr.core.sync import sync
+
+    return sync(work)
+
+
+async def _all(work: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
+    """Results of calls at once; raises the first error when all have ended."""
+    found = await asyncio.gather(*work, return_exceptions=True)
+    for one in found:
+        if isinstance(one, BaseException):
+            raise one
+    return found
+
+
+def placed(array: Any, place: Any) -> Any:
+    """An array with the metadata of `array` at a place; nothing is written."""
+    there = array._async_array
+    config = there.config if hasattr(there, "config") else there._config
+    return type(array)(type(there)(metadata=array.metadata, store_path=place, config=config))
+
+
+@contextmanager
+def whole_folder(array: Any, how: How) -> Iterator[Any]:
+    """Yield an array to write; at the end the elements are in the folder of `array`.
+
+    `how`: "new" to refuse an array or group there, "over" to replace an old one.
+    """
+    from zarr.storage import LocalStore, StorePath
+
+    folder, documents = str(_folder(array)), _documents(array)
+    os.makedirs(os.path.dirname(folder), exist_ok=True)
+    with claimed(folder):
+        if how == "new":
+            _refuse_node(array, os.listdir(folder) if os.path.isdir(folder) else [])
+        _make_parents(array)
+        with atomic_folder(folder, how == "over", list(documents)[-1]) as part:
+            yield placed(array, StorePath(LocalStore(Path(part))))
+            for name, data in documents.items():
+                Path(part, name).write_bytes(data.to_bytes())
+
+
+@contextmanager
+def whole_arrays(arrays: Sequence[Any], how: How) -> Iterator[None]:
+    """Within, Zarr arrays are written; readers find new arrays when the block ends without an error, until then none.
+
+    `how`: "new" to refuse arrays and groups there; "over" to remove all objects there first; "found" for arrays that
+    exist: an array with pieces is written in place, and readers may see old and new pieces.
+    """
+    with ExitStack() as stack:
+        checks = [stack.enter_context(claimed(folder)) for one in arrays if (folder := _folder(one))]
+        if remote := [one for one in arrays if not _folder(one)]:
+            checks.append(stack.enter_context(_claims(remote)))
+        there: list[set[str]] = _sync(_all([_names(one) for one in arrays]))
+        for one, names in zip(arrays, there) if how != "found" else ():
+            if how == "new":
+                _refuse_node(one, names)
+            _make_parents(one)
+        fresh = [(one, names) for one, names in zip(arrays, there) if how != "found" or not names - DOCUMENTS]
+        documents = [_sync(_stored(one)) if how == "found" else _documents(one) for one, _ in fresh]
+        _sync(_all([_remove(one, names & DOCUMENTS) for one, names in fresh]))
+        if how == "over":
+            _sync(_all([_remove(one, names) for one, names in fresh]))
+        is_ours = True
+        try:
+            yield
+            is_ours = False
+            for check in checks:
+                check()
+            is_ours = True
+            _sync(_all([_put(one, found) for (one, _), found in zip(fresh, documents)]))
+        except BaseException as error:
+            try:
+                for one, names in fresh if is_ours else ():
+                    _sync(_remove(one, _sync(_names(one)) - (set() if how == "over" else names - DOCUMENTS)))
+            except Exception as second:
+                error.add_note(f"pieces that were written could not be removed: {type(second).__name__}: {second}")
+            raise
+
+
+def _folder(array: Any) -> str | None:
+    """The folder of an array in a local store."""
+    root = getattr(array.store, "root", None)
+    return os.path.join(str(root.absolute()), array.path).rstrip("/") if isinstance(root, Path) else None
+
+
+def _documents(array: Any) -> dict[str, Any]:
+    """The metadata documents of an array, by name; readers need the last."""
+    from zarr.core.buffer import default_buffer_prototype
+
+    found = array.metadata.to_buffer_dict(default_buffer_prototype())
+    return {name: found[name] for name in sorted(found, reverse=True)}  # .zattrs is after .zarray
+
+
+async def _stored(array: Any) -> dict[str, Any]:
+    """The metadata documents that are in the store."""
+    from zarr.core.buffer import default_buffer_prototype
+
+    names = sorted(array.metadata.to_buffer_dict(default_buffer_prototype()), reverse=True)
+    found = [await array.store.get(_key(array, name), default_buffer_prototype()) for name in names]
+    return {name: data for name, data in zip(names, found) if data is not None}
+
+
+async def _put(array: Any, documents: dict[str, Any]) -> None:
+    for name, data in documents.items():
+        await array.store.set(_key(array, name), data)
+
+
+def _key(array: Any, name: str) -> str:
+    return f"{array.path}/{name}".lstrip("/")
+
+
+def _refuse_node(array: Any, names: Any) -> None:
+    """Raise the error of zarr if an array or a group is there."""
+    from zarr import errors
+
+    if {".zarray", "zarr.json"} & set(names):
+        raise errors.ContainsArrayError(f"An array exists in store {array.store!r} at path {array.path!r}.")
+    if ".zgroup" in names:
+        raise errors.ContainsGroupError(f"A group exists in store {array.store!r} at path {array.path!r}.")
+
+
+def _make_parents(array: Any) -> None:
+    """Make the groups above an array; raises the error of zarr for an array above."""
+    import zarr
+
+    if array.path:
+        above, how = array.path.rpartition("/")[0], {"mode": "a", "zarr_format": array.metadata.zarr_format}
+        zarr.open_group(array.store, path=above or None, **how)
+
+
+async def _names(array: Any) -> set[str]:
+    """Names of objects and folders directly in the place of an array, without claims."""
+    if hasattr(array.store, "fs"):
+        array.store.fs.invalidate_cache()  # workers and others write
+    return {name async for name in array.store.list_dir(array.path) if not name.startswith(CLAIM)} - {""}
+
+
+async def _remove(array: Any, names: set[str]) -> None:
+    """Remove objects in the place of an array by the first parts of their names."""
+    if not names:
+        return
+    if hasattr(array.store, "fs"):
+        array.store.fs.invalidate_cache()
+    prefix, few = f"{array.path}/".lstrip("/"), asyncio.Semaphore(AT_ONCE)
+
+    async def delete(key: str) -> None:
+        async with few:
+            await array.store.delete(key)
+
+    keys = [key async for key in array.store.list_prefix(prefix)]
+    await asyncio.gather(*(delete(key) for key in keys if key.removeprefix(prefix).split("/")[0] in names))
+
+
+class _Claim:
+    """The claim of an array in an object store."""
+
+    def __init__(self, array: Any) -> None:
+        self.array, self.number, self.token = array, 0, secrets.token_hex(8)
+
+    def key(self, number: int) -> str:
+        return _key(self.array, f"{CLAIM}{number}")
+
+    def content(self) -> bytes:
+        facts = {"writer": f"process {os.getpid()} of {socket.gethostname()}", "token": self.token, "here": here()}
+        return json.dumps({**facts, "pid": os.getpid(), "time": time.time()}).encode()
+
+    async def take(self) -> None:
+        """Make the claim; raises StorageError if a second writer has a valid claim."""
+        while not await _made(self.array.store, self.key(self.number), self.content()):
+            found = await self.read()
+            if found is not None and found["token"] == self.token:  # the answer of the first try was lost
+                return
+            if found is not None and _holds(found):
+                raise StorageError(
+                    f"{self.array.store_path} is being written by {found['writer']}; wait, or write to another place. "
+                    f"If that writer has ended, its claim is void after {EXPIRY:.0f} s"
+                )
+            self.number += found is not None
+
+    async def read(self) -> Any:
+        """Facts of the claim's object; None if there is no object."""
+        from zarr.core.buffer import default_buffer_prototype
+
+        found = await self.array.store.get(self.key(self.number), default_buffer_prototype())
+        return None if found is None else json.loads(found.to_bytes())
+
+    async def beat(self) -> None:
+        """Renew the claim."""
+        from zarr.core.buffer import default_buffer_prototype
+
+        if (await self.read() or {}).get("token") == self.token:
+            content = default_buffer_prototype().buffer.from_bytes(self.content())
+            await self.array.store.set(self.key(self.number), content)
+
+    async def check(self) -> None:
+        """Raise StorageError if the claim is gone, or of a second writer."""
+        if (await self.read() or {}).get("token") != self.token:
+            raise StorageError(f"another program removed {self.array.store_path} while it was written; write again")
+
+    async def release(self) -> None:
+        """Remove the claim, and void ones before it."""
+        if (await self.read() or {}).get("token") == self.token:
+            for number in range(self.number + 1):
+                await self.array.store.delete(self.key(number))
+
+
+async def _made(store: Any, key: str, data: bytes) -> bool:
+    """Make an object; False if the object exists."""
+    try:
+        if hasattr(store, "fs"):
+            root = store.path.rstrip("/")
+            await store.fs._pipe_file(f"{root}/{key}" if root else key, data, mode="create")
+        else:
+            import obstore
+
+            await obstore.put_async(store.store, key, data, mode="create")
+    except FileExistsError:
+        return False
+    except Exception as error:
+        if type(error).__name__ != "AlreadyExistsError":  # of obstore
+            raise
+        return False
+    return True
+
+
+def _holds(found: Any) -> bool:
+    """Whether a claim is valid, by the facts of the object."""
+    if found["here"] == here():
+        if found["pid"] == os.getpid():
+            return found["token"] in _held
+        if not os.path.exists(f"/proc/{found['pid']}"):
+            return False
+    return bool(time.time() - found["time"] < EXPIRY)
+
+
+@contextmanager
+def _claims(arrays: Sequence[Any]) -> Iterator[Callable[[], None]]:
+    """Claim arrays of object stores; yields a function that raises StorageError if a claim is lost."""
+    claims, over = [_Claim(one) for one in arrays], threading.Event()
+
+    def beat() -> None:
+        while not over.wait(BEAT):
+            with suppress(Exception):  # a claim that is not renewed in time is found lost by the check at the end
+                _sync(_all([one.beat() for one in claims]))
+
+    def check() -> None:
+        _sync(_all([one.check() for one in claims]))
+
+    thread = threading.Thread(target=beat, daemon=True, name="jmars-claims")
+    try:
+        _held.update(one.token for one in claims)
+        _sync(_all([one.take() for one in claims]))
+        thread.start()
+        yield check
+    finally:
+        over.set()
+        if thread.ident:
+            thread.join()
+        _held.difference_update(one.token for one in claims)
+        with suppress(Exception):  # void from here on
+            _sync(_all([one.release() for one in claims]))

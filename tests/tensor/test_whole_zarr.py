@@ -1,0 +1,233 @@
+"""Zarr arrays that are whole or not there: what readers see during a write, claims, what killed writers leave."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jmars.tensor as mt
+from jmars.errors import StorageError
+from jmars.tensor import atomic_file, whole_zarr
+
+zarr = pytest.importorskip("zarr", reason="zarr is not installed (extra jmars[io])")
+VALUES = np.arange(1.0, 37.0).reshape(6, 6)
+
+
+SEE: list[Any] = []  # the function that is called during a write
+
+
+@pytest.fixture(autouse=True)
+def _threads_of_zarr(request: pytest.FixtureRequest) -> Iterator[None]:
+    yield
+    zarr.core.sync.cleanup_resources()
+    if "obstore" in sys.modules:
+        request.config.pluginmanager.get_plugin("jmars-leak-check").accept()  # its threads end with the process
+
+
+@pytest.fixture(params=["folder", "fsspec", "obstore"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    if request.param == "folder":
+        return tmp_path / "s"
+    pytest.importorskip(request.param)
+    if request.param == "obstore":
+        return sys.modules["obstore"].store.LocalStore(str(tmp_path / "s"), mkdir=True)
+    return zarr.storage.FsspecStore.from_url(f"file://{tmp_path}/s", storage_options={"auto_mkdir": True})
+
+
+def _watched(see: Any) -> Any:
+    """VALUES in four chunks; `see` is called while the last is computed."""
+    SEE[:] = [see]
+    return mt.asarray(VALUES, chunk_size=3).map_blocks(_seen, dtype=float)
+
+
+def _seen(block: Any) -> Any:
+    if block[0, 0] == VALUES[3, 3]:
+        SEE[0]()
+    return block
+
+
+def _there(place: Any, name: str | None) -> Any:
+    """What a reader finds; None for no array."""
+    try:
+        return mt.from_zarr(place, name).fetch()
+    except FileNotFoundError:
+        return None
+
+
+def _fails() -> None:
+    raise KeyError("a chunk")
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("name", ["g/a", None])
+def test_readers_find_an_array_when_it_is_whole(place, name, version):
+    seen = []
+    mt.to_zarr(_watched(lambda: seen.append(_there(place, name))), place, name, zarr_format=version)
+    assert seen == [None]
+    np.testing.assert_array_equal(_there(place, name), VALUES)
+    if name:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # of files that are no members
+            assert list(zarr.open_group(_store(place), path="g", mode="r").array_keys()) == ["a"]
+    with pytest.raises(zarr.errors.ContainsArrayError):
+        mt.to_zarr(_watched(_fails), place, name, zarr_format=version)
+
+
+def _store(place: Any) -> Any:
+    return zarr.storage.ObjectStore(place) if type(place).__module__.startswith("obstore") else place
+
+
+def test_an_overwritten_folder_keeps_the_old_array_until_the_new_is_whole(tmp_path):
+    mt.to_zarr(VALUES * 5, tmp_path / "a")
+    with pytest.raises(KeyError, match="a chunk"):
+        mt.to_zarr(_watched(_fails), tmp_path / "a", overwrite=True)
+    assert os.listdir(tmp_path) == ["a"]
+    seen = []
+    mt.to_zarr(_watched(lambda: seen.append(_there(tmp_path, "a"))), tmp_path / "a", overwrite=True)
+    np.testing.assert_array_equal(seen[0], VALUES * 5)
+    np.testing.assert_array_equal(_there(tmp_path, "a"), VALUES)
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_folders_are_exchanged_in_steps_where_the_system_cannot(tmp_path, monkeypatch):
+    monkeypatch.setattr(atomic_file, "RENAME_EXCHANGE", 1 << 20)  # EINVAL
+    for factor in (5, 1):
+        mt.to_zarr(VALUES * factor, tmp_path / "a", overwrite=True)
+        np.testing.assert_array_equal(_there(tmp_path, "a"), VALUES * factor)
+    assert os.listdir(tmp_path) == ["a"]
+
+
+def test_other_files_in_the_place_of_a_new_array_stay(tmp_path):
+    (tmp_path / "c" / "0").mkdir(parents=True)  # pieces of a program that was killed
+    (tmp_path / "notes").write_text("mine")
+    mt.to_zarr(mt.asarray(VALUES, chunk_size=3), tmp_path)
+    np.testing.assert_array_equal(_there(tmp_path, None), VALUES)
+    assert sorted(os.listdir(tmp_path)) == ["c", "notes", "zarr.json"]
+    mt.to_zarr(mt.asarray(VALUES, chunk_size=3), tmp_path / "below" / "v2", zarr_format=2)
+    np.testing.assert_array_equal(_there(tmp_path, "below/v2"), VALUES)
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_second_writer_gets_an_error_before_it_writes(place, overwrite):
+    errors = []
+
+    def second() -> None:
+        with pytest.raises(StorageError, match=rf"is being written by process {os.getpid()} of ") as caught:
+            mt.to_zarr(_watched(_fails), place, "a", overwrite=overwrite)
+        errors.append(caught.value)
+
+    mt.to_zarr(_watched(second), place, "a", overwrite=overwrite)
+    assert len(errors) == 1
+    np.testing.assert_array_equal(_there(place, "a"), VALUES)
+
+
+def test_a_writer_whose_place_is_emptied_writes_no_metadata(place, tmp_path):
+    def other() -> None:
+        subprocess.run(f"rm -rf {tmp_path}/s/* {tmp_path}/s/.a.claim", shell=True, check=True)
+
+    with pytest.raises((StorageError, FileNotFoundError)):
+        mt.to_zarr(_watched(other), place, "a")
+    assert _there(place, "a") is None
+    mt.to_zarr(_watched(lambda: None), place, "a")
+    np.testing.assert_array_equal(_there(place, "a"), VALUES)
+
+
+KILLED = """
+import os, signal, sys
+from tests.tensor.test_whole_zarr import VALUES
+import jmars, jmars.tensor as mt, zarr
+kernel, cluster = os.getpid(), jmars.Cluster(n_workers=1, memory_limit="256MiB")
+place = sys.argv[1]
+if place == "fsspec":
+    place = zarr.storage.FsspecStore.from_url(sys.argv[2], storage_options={"auto_mkdir": True})
+
+def killed(block):
+    if block[0, 0] == VALUES[3, 3]:
+        os.kill(kernel, signal.SIGKILL)
+    return block
+
+x = mt.asarray(VALUES, chunk_size=3).map_blocks(killed, dtype=float)
+mt.to_zarr(x, place, "a", overwrite=sys.argv[3] == "True")
+"""
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_a_killed_writer_leaves_no_array_and_the_next_run_writes_it(tmp_path, before):
+    place = str(tmp_path / "s")
+    if before:
+        mt.to_zarr(VALUES * 5, place, "a")
+    killed = subprocess.run([sys.executable, "-c", KILLED, place, "", str(before)])
+    assert killed.returncode == -signal.SIGKILL
+    np.testing.assert_array_equal(_there(place, "a"), VALUES * 5 if before else None)
+    mt.to_zarr(VALUES, place, "a", overwrite=before)
+    np.testing.assert_array_equal(_there(place, "a"), VALUES)
+    assert sorted(os.listdir(tmp_path / "s")) == ["a", "zarr.json"]
+
+
+def test_a_killed_writer_to_a_store_loses_its_claim(tmp_path):
+    pytest.importorskip("fsspec")
+    url = f"file://{tmp_path}/s"
+    killed = subprocess.run([sys.executable, "-c", KILLED, "fsspec", url, "False"])
+    assert killed.returncode == -signal.SIGKILL and (tmp_path / "s/a/.jmars-claim-0").exists()
+    assert _there(url, "a") is None
+    mt.to_zarr(VALUES, url, "a", storage_options={"auto_mkdir": True})
+    np.testing.assert_array_equal(_there(url, "a"), VALUES)
+    assert not list((tmp_path / "s/a").glob(".jmars*"))
+
+
+@pytest.mark.parametrize(("age", "valid"), [(0, True), (2 * whole_zarr.EXPIRY, False)])
+def test_a_claim_of_another_host_is_void_when_it_is_not_renewed(tmp_path, age, valid):
+    pytest.importorskip("fsspec")
+    url, options = f"file://{tmp_path}/a", {"storage_options": {"auto_mkdir": True}}
+    (tmp_path / "a").mkdir()
+    claim = tmp_path / "a/.jmars-claim-0"
+    facts = {"writer": "process 7 of far", "token": "x", "here": "far", "pid": os.getpid()}
+    claim.write_text(json.dumps({**facts, "time": whole_zarr.time.time() - age}))
+    if valid:
+        with pytest.raises(StorageError, match=r"written by process 7 of far.*void after 60 s"):
+            mt.to_zarr(VALUES, url, **options)
+        assert os.listdir(tmp_path / "a") == [claim.name]
+    else:
+        mt.to_zarr(VALUES, url, **options)
+        np.testing.assert_array_equal(_there(url, None), VALUES)
+        assert not claim.exists()
+
+
+def test_a_claim_is_renewed_while_its_writer_lives(tmp_path, monkeypatch):
+    pytest.importorskip("fsspec")
+    monkeypatch.setattr(whole_zarr, "BEAT", 0.01)
+    claim, times = tmp_path / "s/a/.jmars-claim-0", set()
+
+    def see() -> None:
+        while len(times) < 3:
+            times.add(json.loads(claim.read_text() or '{"time": 0}')["time"])
+
+    url = f"file://{tmp_path}/s"
+    mt.to_zarr(_watched(see), url, "a", storage_options={"auto_mkdir": True})
+    np.testing.assert_array_equal(_there(url, "a"), VALUES)
+
+
+def test_pieces_in_stores_have_checksums(tmp_path):
+    pytest.importorskip("fsspec")
+    url, options = f"file://{tmp_path}/a", {"storage_options": {"auto_mkdir": True}}
+    mt.to_zarr(mt.asarray(VALUES, chunk_size=3), url, **options)
+    piece = tmp_path / "a/c/1/1"
+    wrong = bytearray(piece.read_bytes())
+    wrong[-1] ^= 1
+    piece.write_bytes(wrong)
+    with pytest.raises(ValueError, match="checksum"):
+        mt.from_zarr(url).fetch()
+    for how in ({"checksum": False}, {"compressors": None}, {"zarr_format": 2}):
+        mt.to_zarr(VALUES, url, overwrite=True, **options, **how)
+        assert "crc32c" not in str(zarr.open_array(url).metadata)
+        np.testing.assert_array_equal(_there(url, None), VALUES)
