@@ -162,7 +162,7 @@ class GraphActor:
         machine = None if context.machine is None else context.machine()
         if most is not None and machine is not None and most.nbytes > machine.largest:
             what = prepared.blame(most.operand, bound)[0]
-            refuse_unfit(most, machine.largest, what, machine.advice, machine.giver())
+            refuse_unfit(most, machine, what)
         table = prepared.open(self.job, self.number, context.take_chunks(prepared.plan.dag.n), bound)
         given: dict[int, int] = {}
         if stages is not None:

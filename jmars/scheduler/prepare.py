@@ -356,7 +356,7 @@ def _compiled(
 
     def refuse(n: int, each: int, layer: GraphLayer) -> None:
         line = bound.line(layer.line) if bound is not None else None
-        refuse_many(n, each, machine.memory, layer.name, line, machine.advice, machine.giver(together=True))
+        refuse_many(n, each, machine, layer.name, line)
 
     room, most = machine.share(len(workers)) // 2, machine.memory // TILED_BYTES
     try:

@@ -114,7 +114,7 @@ class Machine:
     def giver(self, together: bool = False) -> str:
         """What bounds the memory of an operand, or of all operands together: a subject and a verb."""
         if self.rows is None:
-            return LIMIT
+            return "the memory limit leaves"
         return "all workers together give" if together else "the largest worker gives at most"
 
     def share(self, executors: int) -> int:
@@ -139,6 +139,22 @@ class Ranked:
     assign: NDArray[np.int64] | None = None
     seconds: NDArray[np.float64] | None = None
     device: bytes = b""
+
+
+@dataclass(frozen=True)
+class _Request:
+    """The parameters of `rank_operands`, without the number of processes."""
+
+    compiled: Compiled
+    settings: Mapping[str, Any]
+    machine: Machine | None
+    patience: float
+    key_of: Callable[[str], str] | None
+    wanted: Mapping[int, int]
+    classes: NDArray[np.uint8] | None
+
+    def __getitem__(self, name: str) -> Any:
+        return self.settings.get(name, TASK_DEFAULTS[name])
 
 
 def rank_operands(
@@ -172,17 +188,20 @@ def rank_operands(
     """
     if machine is not None:
         refuse_settings(settings, machine)
+    asked = _Request(compiled, settings, machine, patience, key_of, wanted or {}, classes)
     if classes is not None and (machine is None or machine.rows is None):
-        return _with_gpus(compiled, settings, executors, machine, patience, wanted or {}, classes)
-    if classes is not None and machine is not None and compiled.after.n:
-        return _hosts_with_gpus(compiled, settings, machine, patience, key_of, wanted or {}, classes)
-    order = settings.get("order", TASK_DEFAULTS["order"])
+        return _with_gpus(asked, executors, classes)
     if machine is None or not compiled.after.n:
         return Ranked(compiled.rank)
     if machine.rows is not None:
-        return _on_machines(compiled, settings, machine, machine.rows, patience, key_of, wanted or {}, classes)
+        if classes is None:
+            return _on_machines(asked, machine.rows)
+        here = classes if np.any(machine.rows.device == GPU) else None  # else GPUs are lost, or not warm yet
+        ranked = _on_machines(replace(asked, classes=here), machine.rows)
+        return replace(ranked, device=_devices(ranked.device, classes == GPU))
     workers = one_host(machine.profile, executors, machine.memory)
     graph = annotate(compiled.after, compiled.dag, machine.profile)
+    order = asked["order"]
     if order == "auto" and are_brief(compiled.after, graph, machine.profile, machine.memory):
         order = BRIEF_ORDER
     budget = patience * seconds_to_plan(graph, workers)
@@ -191,9 +210,8 @@ def rank_operands(
         return Ranked(rank, seconds=graph.cost)
     placed = np.where(compiled.after.program < 0, 0, -1)
     names = HOST_ORDERS if order == "auto" else (order,)
-    prefer = settings.get("prefer", TASK_DEFAULTS["prefer"])
     try:
-        choice = choose_order(graph, workers, prefer=prefer, budget=budget, placed=placed, names=names)
+        choice = choose_order(graph, workers, prefer=asked["prefer"], budget=budget, placed=placed, names=names)
         rank = choice.plan.rank
         told = predict_from_simulation(graph, workers, rank, choice.predicted, machine.profile, placed, machine.fresh)
     except MemoryLimitError:  # told when that operand's turn comes, with its name and line
@@ -217,18 +235,11 @@ def refuse_settings(settings: Mapping[str, Any], machine: Machine) -> None:
             raise SettingError(f"task.default_config.{name} = {value!r} works {where}; leave it out here")
 
 
-def _with_gpus(
-    compiled: Compiled,
-    settings: Mapping[str, Any],
-    executors: int,
-    machine: Machine | None,
-    patience: float,
-    wanted: Mapping[int, int],
-    classes: NDArray[np.uint8],
-) -> Ranked:
+def _with_gpus(asked: _Request, executors: int, classes: NDArray[np.uint8]) -> Ranked:
     """Order, device and worker of operands on a host with GPUs; the GPUs are the last workers."""
     from jmars.plan.devices import host_with_gpus  # only hosts with a GPU need it
 
+    compiled, machine = asked.compiled, asked.machine
     ranked, must = Ranked(compiled.rank), classes == GPU
     gpus = () if machine is None else machine.gpus
     cores = executors - max(1, len(gpus))
@@ -236,29 +247,12 @@ def _with_gpus(
         rows = host_with_gpus(machine.profile, cores, machine.memory, gpus)
         numbers = [0, *range(cores, executors)]
         apart = replace(machine, rows=rows, numbers=numbers, row_of=lambda key, index: 0)
-        pins = {one: worker if worker >= cores else 0 for one, worker in wanted.items()}
-        ranked = _on_machines(compiled, settings, apart, rows, patience, str, pins, classes)
+        pins = {one: worker if worker >= cores else 0 for one, worker in asked.wanted.items()}
+        ranked = _on_machines(replace(asked, machine=apart, key_of=str, wanted=pins), rows)
     assign = np.where(must, cores, 0) if ranked.assign is None else ranked.assign
     assign = np.where(compiled.after.program < 0, -1, assign)
     device = _devices(ranked.device, must)
     return replace(ranked, assign=spread(assign, ranked.rank.astype(np.int64), cores), device=device)
-
-
-def _hosts_with_gpus(
-    compiled: Compiled,
-    settings: Mapping[str, Any],
-    machine: Machine,
-    patience: float,
-    key_of: Callable[[str], str] | None,
-    wanted: Mapping[int, int],
-    classes: NDArray[np.uint8],
-) -> Ranked:
-    """Order, device and worker of operands on several hosts with GPUs, perhaps lost GPUs."""
-    rows = machine.rows
-    assert rows is not None
-    here = classes if np.any(rows.device == GPU) else None  # else GPUs are lost, or not warm yet
-    ranked = _on_machines(compiled, settings, machine, rows, patience, key_of, wanted, here)
-    return replace(ranked, device=_devices(ranked.device, classes == GPU))
 
 
 def _devices(planned: bytes, must: NDArray[np.bool_]) -> bytes:
@@ -269,16 +263,7 @@ def _devices(planned: bytes, must: NDArray[np.bool_]) -> bytes:
     return np.where(must, GPU_ONLY, found).astype(np.uint8).tobytes()
 
 
-def _on_machines(
-    compiled: Compiled,
-    settings: Mapping[str, Any],
-    machine: Machine,
-    rows: Workers,
-    patience: float,
-    key_of: Callable[[str], str] | None,
-    wanted: Mapping[int, int],
-    classes: NDArray[np.uint8] | None = None,
-) -> Ranked:
+def _on_machines(asked: _Request, rows: Workers) -> Ranked:
     """Order and worker of every operand on machines without common memory, or on cores and GPUs; a stored chunk lies
     where `machine` says.
 
@@ -286,36 +271,38 @@ def _on_machines(
     """
     from jmars.plan.best_plan import choose  # only several hosts need its planners
 
-    order = settings.get("order", TASK_DEFAULTS["order"])
+    compiled, machine, classes = asked.compiled, asked.machine, asked.classes
+    assert machine is not None
     graph = annotate(compiled.after, compiled.dag, machine.profile)
-    if wanted:
-        graph = replace(graph, pin=_rows_wanted(wanted, machine.numbers, rows, graph.n))
+    if asked.wanted:
+        graph = replace(graph, pin=_rows_wanted(asked.wanted, machine.numbers, rows, graph.n))
     stored = compiled.after.program < 0
-    budget = patience * seconds_to_plan(graph, rows)
-    prefer = settings.get("prefer", TASK_DEFAULTS["prefer"])
+    budget = asked.patience * seconds_to_plan(graph, rows)
     placed = np.full(compiled.after.n, -1, np.int64)
-    if key_of is not None:
+    if asked.key_of is not None:
         for operand, (name, index) in compiled.after.stored.items():
-            placed[operand] = machine.row_of(key_of(name), index)
+            placed[operand] = machine.row_of(asked.key_of(name), index)
     numbers = np.asarray(machine.numbers, np.int64)
     device = b""
     try:
-        if settings.get("assigner", "auto") != "auto":
-            rank, first, result, chosen = _following(compiled, settings, graph, rows, placed)
+        if asked["assigner"] != "auto":
+            rank, first, result, chosen = _following(asked, graph, rows, placed)
             predicted = _predicted(result, chosen, lower_bound(graph, rows, placed), [])
             return Ranked(rank, None, predicted, np.where(first < 0, -1, numbers[first]), graph.cost)
         if classes is None:
-            choice = choose(graph, rows, prefer=prefer, budget=budget, placed=placed)
+            choice = choose(graph, rows, prefer=asked["prefer"], budget=budget, placed=placed)
         else:
             graph = replace(graph, device=classes)
             down = not machine.gpus  # other hosts may read any chunk
-            graph, choice = on_devices(compiled.after, graph, settings, rows, machine.profile, placed, budget, down)
+            graph, choice = on_devices(
+                compiled.after, graph, asked.settings, rows, machine.profile, placed, budget, down
+            )
             device = graph.device.tobytes() if np.any(graph.device == GPU) else b""
     except MemoryLimitError:  # told when that operand's turn comes, with its name and line
         return Ranked(compiled.rank)
     assign = np.where(stored, -1, numbers[choice.plan.assign])
     rank, result, chosen = choice.plan.rank, choice.predicted, choice.best.name
-    if order != "auto":
+    if (order := asked["order"]) != "auto":
         rank = compiled.rank if order == "mars" else rank_by(order, graph)
         result = simulate(graph, rows, choice.plan.assign, np.asarray(rank, np.int64), placed=placed)
         chosen = f"{choice.best.assigned_by}, {order}"
@@ -324,13 +311,13 @@ def _on_machines(
 
 
 def _following(
-    compiled: Compiled, settings: Mapping[str, Any], graph: PlanGraph, rows: Workers, placed: NDArray[np.int64]
+    asked: _Request, graph: PlanGraph, rows: Workers, placed: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int16], SimResult, str]:
     """Order of all operands, rows of initial operands by the switch `assigner`, the simulated run, and its name.
 
     Later operands have row -1: they go where most bytes of their inputs lie.
     """
-    order, assigner = settings.get("order", "auto"), settings["assigner"]
+    compiled, order, assigner = asked.compiled, asked["order"], asked["assigner"]
     rank = compiled.rank if order in ("auto", "mars") else rank_by(order, graph)
     fixed, slots = (compiled.after.program < 0) | (graph.pin >= 0), rows.cores.tolist()
     first = make_plan(compiled.dag, rank, slots, fixed, assigner, reducers=gathering(compiled.after)).assign
@@ -376,8 +363,6 @@ def _told(choice: Choice) -> list[list[Any]]:
 OPERAND_BYTES = 1000  # that one takes in the control process from being planned to the end of its job, at least
 TILED_BYTES = 250  # the same of each that there is before they are fused
 PAGE = 4096  # bytes: what a chunk takes is rounded up to them
-LIMIT = "the memory limit leaves"  # for errors: what bounds the memory of a cluster on one host
-SPARE = 0.97  # of the room that a proposed chunk would need
 
 
 class Hungriest(NamedTuple):
@@ -427,63 +412,38 @@ def raise_limit(lacking: int = 0) -> str:
     return "raise memory_limit" + (f" by {format_bytes(lacking)}" if lacking else "")
 
 
-def refuse_many(
-    n: int,
-    each: int,
-    room: int,
-    name: str,
-    line: SourceLine | None,
-    advise: Callable[[int], str] = raise_limit,
-    giver: str = LIMIT,
-) -> None:
+def refuse_many(n: int, each: int, machine: Machine, name: str, line: SourceLine | None) -> None:
     """Raise MemoryLimitError where planning and running so many operands takes all memory for chunks.
 
     Parameters
     ----------
     n, each
         Operands on chunks, at least, and bytes that each takes.
-    room
-        Bytes for chunks and scratch.
     name, line
         What most of them compute, and the user's line that asked for it.
-    advise
-        Tells how to get more memory, by the bytes that are lacking.
-    giver
-        Subject and verb of a sentence about `room`.
     """
-    if n * each <= room:
+    if n * each <= machine.memory:
         return
     which = f" of line {line.lineno} ({line.text.strip()})" if line is not None else ""
     raise MemoryLimitError(
         f"the graph has {n:,} operands on chunks or more, most of them for {name}{which}; to plan and run them takes "
-        f"{format_bytes(n * each)} at least and {giver} {format_bytes(room)}; use a larger chunk_size, "
-        f"or {advise(n * each - room)} and what the chunks take"
+        f"{format_bytes(n * each)} at least and {machine.giver(together=True)} {format_bytes(machine.memory)}; use a "
+        f"larger chunk_size, or {machine.advice(n * each - machine.memory)} and what the chunks take"
     )
 
 
-def refuse_unfit(
-    most: Hungriest, room: int, what: str, advise: Callable[[int], str] = raise_limit, giver: str = LIMIT
-) -> None:
-    """Raise MemoryLimitError where the hungriest operand cannot run.
-
-    Parameters
-    ----------
-    room
-        Bytes for chunks and scratch.
-    what
-        The operand in words, for the error.
-    advise, giver
-        As of `refuse_many`.
-    """
+def refuse_unfit(most: Hungriest, machine: Machine, what: str) -> None:
+    """Raise MemoryLimitError where the hungriest operand, in words `what`, cannot run."""
+    room = machine.largest
     if most.nbytes <= room:
         return
     # what it gives may have no size yet: often it is a function then, with its `memory=`
     said = " (where it is a spawned function, a smaller `memory=`)" if min(most.shape, default=0) < 0 else ""
-    more = advise(most.nbytes - room)
+    more = machine.advice(most.nbytes - room)
     advice = f"use a smaller chunk_size{said}, or {more}"
     error = MemoryLimitError(
-        f"{what} needs {format_bytes(most.nbytes)} in memory at once (inputs, output and scratch) and {giver} "
-        f"{format_bytes(room)}; {advice}"
+        f"{what} needs {format_bytes(most.nbytes)} in memory at once (inputs, output and scratch) and "
+        f"{machine.giver()} {format_bytes(room)}; {advice}"
     )
     error.operand, error.need, error.room = most.operand, most.nbytes, room
     error.proposed, error.more = advice, more

@@ -10,7 +10,8 @@ import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.errors import MemoryLimitError
 from jmars.optimize import TooManyOperandsError, compile_graph, tile
-from jmars.scheduler.ranking import Hungriest, hungriest, refuse_many, refuse_unfit
+from jmars.plan import Profile
+from jmars.scheduler.ranking import Hungriest, Machine, hungriest, refuse_many, refuse_unfit
 from jmars.tensor.operand import SourceLine
 from jmars.tensor.tensor_graph import TensorGraph
 
@@ -38,14 +39,14 @@ def test_an_empty_graph_needs_nothing():
 
 
 def test_what_fits_is_not_refused():
-    refuse_unfit(Hungriest(0, 100, (5,)), 100, "operand add")
+    refuse_unfit(Hungriest(0, 100, (5,)), Machine(Profile(), 100), "operand add")
 
 
 @pytest.mark.parametrize("shape", [(10_000_000,), (1, 10_000_000), ()])
 def test_the_error_says_the_numbers_and_guesses_no_chunks(shape):
     need = 3 * 80_000_000
     with pytest.raises(MemoryLimitError) as caught:
-        refuse_unfit(Hungriest(0, need, shape), 2**26, "operand add of line 3 (c = a + b)")
+        refuse_unfit(Hungriest(0, need, shape), Machine(Profile(), 2**26), "operand add of line 3 (c = a + b)")
     text = str(caught.value)
     assert text.startswith("operand add of line 3 (c = a + b) needs 228.9 MiB in memory at once")
     assert "the memory limit leaves 64.0 MiB" in text and "raise memory_limit by 164.9 MiB" in text
@@ -58,7 +59,7 @@ def test_the_error_says_the_numbers_and_guesses_no_chunks(shape):
 
 def test_no_chunk_is_recommended_to_a_function():
     with pytest.raises(MemoryLimitError, match=r"where it is a spawned function, a smaller `memory=`") as caught:
-        refuse_unfit(Hungriest(0, 2**30, (-1,)), 2**26, "operand f of line 3 (spawn(f))")
+        refuse_unfit(Hungriest(0, 2**30, (-1,)), Machine(Profile(), 2**26), "operand f of line 3 (spawn(f))")
     assert "-1" not in str(caught.value)
 
 
@@ -80,9 +81,9 @@ def test_a_plan_that_cannot_fit_is_refused_and_the_proposed_chunks_fit():
 
 
 def test_too_many_operands_for_memory_are_refused_by_their_line():
-    refuse_many(1000, 500, 500_000, "add", None)
+    refuse_many(1000, 500, Machine(Profile(), 500_000), "add", None)
     with pytest.raises(MemoryLimitError, match=r"has 1,001 operands .* for add of line 3 \(y = x \+ 1\); to plan and"):
-        refuse_many(1001, 500, 500_000, "add", SourceLine("<cell>", 3, "y = x + 1"))
+        refuse_many(1001, 500, Machine(Profile(), 500_000), "add", SourceLine("<cell>", 3, "y = x + 1"))
 
 
 @pytest.mark.parametrize("make", [lambda x: x, lambda x: x[::2] + x[1::2], lambda x: (x[:, None] * x[:20]).sum()])

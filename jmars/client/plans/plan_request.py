@@ -32,7 +32,7 @@ from jmars.optimize.passes import Compiled, compile_graph
 from jmars.optimize.unfolding import Unfolding
 from jmars.plan.costs import Profile, annotate
 from jmars.plan.plan_graph import PlanGraph
-from jmars.scheduler.ranking import SPARE, hungriest
+from jmars.scheduler.ranking import hungriest
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Length, Operand, Splits, TensorData, is_known
 from jmars.tensor.ops.chunks import Rechunk, ShuffleJoin, rechunked
@@ -409,6 +409,7 @@ _RULES: dict[type[Operand], Rule] = {
 BUDGET = 2.0  # seconds of this thread for all trials
 COMPILE_SECONDS = 10e-6  # to compile an operand, as long as none was measured
 TRIALS, LESS = 8, 0.8  # number of trials, and largest ratio of successive chunk sizes
+SPARE = 0.97  # of the room that a proposed chunk would need
 SMALLEST = 4096  # bytes of the largest chunk
 MOST_NAMED = 3  # arrays that are named at most
 
