@@ -54,12 +54,14 @@ LEAVING, LEFT = "leaving", "left"  # states of workers that plans leave out (sch
 
 
 class WorkerScaling:
-    """Changes the number of workers.
+    """The workers of a host as places of operands that wait; changes the number of workers.
 
     Parameters
     ----------
     workers
         All workers that have a process, by number; changed here.
+    recycle
+        Replaces the process of a worker between two batches.
     counted
         Called with the number of workers that have a process.
     report
@@ -67,6 +69,8 @@ class WorkerScaling:
 
     Attributes
     ----------
+    staying
+        Number of workers that do not leave, GPUs counted: the numbers of these workers are lower.
     names
         Names of all workers that ever were, by number.
     """
@@ -76,28 +80,26 @@ class WorkerScaling:
         jobs: OpenJobs,
         queue: TaskQueue,
         workers: list[Worker],
-        placement: Placement,
-        recycling: WorkerRecycling,
+        gpus: GpuWorkers,
+        recycle: Callable[[Worker], None],
         counted: Callable[[int], None],
         report: Callable[[Report], None],
     ) -> None:
-        self._jobs, self._queue, self._workers, self._placement = jobs, queue, workers, placement
-        self._recycling, self._counted, self._report = recycling, counted, report
+        self._jobs, self._queue, self._workers, self._gpus = jobs, queue, workers, gpus
+        self._recycle, self._counted, self._report = recycle, counted, report
+        self.staying = len(workers)
         self.names = [worker.name for worker in workers]
-
-    @property
-    def staying(self) -> int:
-        """Number of workers that do not leave."""
-        return self._placement.staying
+        self._cores = len(workers) - len(gpus.living)
+        self._has_gpus = bool(gpus.living)
 
     def leaves(self, worker: int) -> bool:
         """Whether a worker leaves, or has left."""
-        return worker >= self._placement.staying
+        return worker >= self.staying
 
     def come(self) -> int | None:
         """A worker comes: the number of a worker without a process, None where a leaving worker stays after all."""
-        number = self._placement.staying
-        self._placement.staying += 1
+        number = self.staying
+        self.staying += 1
         if number < len(self._workers) and self._workers[number].state != LEFT:
             self._report(WorkerMoved(number, self._workers[number].name, 0, "starting"))
             return None
@@ -110,19 +112,19 @@ class WorkerScaling:
 
     def leave(self) -> None:
         """The last worker leaves, as soon as its running batch has ended."""
-        self._placement.staying -= 1
-        worker = self._workers[self._placement.staying]
+        self.staying -= 1
+        worker = self._workers[self.staying]
         self._report(WorkerMoved(worker.index, worker.name, worker.link.pid, LEAVING))
         for table in self._jobs.by_number.values():
             self.unpin(table)
         for number, slow in self._jobs.slow.items():
             self._jobs.slow[number] = slow - {worker.index}
-        self._queue.redirect(worker.index, min(range(self._placement.staying), key=self._queue.load))
-        self._recycling.recycle(worker)
+        self._queue.redirect(worker.index, min(range(self.staying), key=self._queue.load))
+        self._recycle(worker)
 
     def unpin(self, table: JobTable) -> None:
         """Operands of a job that are pinned to workers that leave may run anywhere."""
-        free = [operand for operand, at in table.pinned.items() if at >= self._placement.staying]
+        free = [operand for operand, at in table.pinned.items() if at >= self.staying]
         for operand in free:
             del table.pinned[operand]
         if free:
@@ -138,22 +140,6 @@ class WorkerScaling:
 
     def _count(self) -> None:
         self._counted(sum(worker.state != LEFT for worker in self._workers))
-
-
-class Placement:
-    """The workers of a host as places of operands that wait.
-
-    Attributes
-    ----------
-    staying
-        Number of workers that do not leave, GPUs counted: the numbers of these workers are lower.
-    """
-
-    def __init__(self, workers: Sequence[Worker], gpus: GpuWorkers, queue: TaskQueue) -> None:
-        self.staying = len(workers)
-        self._workers, self._gpus, self._queue = workers, gpus, queue
-        self._cores = len(workers) - len(gpus.living)
-        self._has_gpus = bool(gpus.living)
 
     def places(self, table: JobTable, operands: Sequence[int], planned: Sequence[int]) -> Sequence[int]:
         """Workers for operands that are planned for workers; -1 stays."""
@@ -177,10 +163,10 @@ class Placement:
         able = self._gpus.living if on_gpu else self._workers[: self._cores]
         return min(able, key=lambda one: self._queue.load(one.index) + one.running).index
 
-    def give_up(self, worker: int, tables: Iterable[JobTable]) -> None:
+    def give_up(self, worker: int) -> None:
         """Operands that wait for a GPU that is given up go to other GPUs, else to cores."""
         self._queue.lost.add(worker)
-        for table in tables:
+        for table in self._jobs.by_number.values():
             if table.device:
                 mine = [is_for_gpu(table.device, one) for one in range(len(table.rank))]
                 places = [self.place(table, one, worker) if is_mine else -1 for one, is_mine in enumerate(mine)]
@@ -228,11 +214,13 @@ class HostDispatch:
         self.workers = [Worker(index) for index in range(cores)]
         self.workers += [Worker(cores + number, f"{GPU_NAME}{number}") for number in range(gpus)]
         self.gpus = GpuWorkers(self.workers)
-        placement = self._placement = Placement(self.workers, self.gpus, self.queue)
+        self.scaling = WorkerScaling(
+            self.jobs, self.queue, self.workers, self.gpus, self._recycle, self._counted, report
+        )
         self.ledger = Ledger(memory.arena, memory.chunks, lambda: memory.disk_seconds, workers)
         self.times = StateTimes()
         estimate = self.ledger.estimate
-        refusals = GpuRefusals(memory, self.gpus, self.queue, placement.place, report)
+        refusals = GpuRefusals(memory, self.gpus, self.queue, self.scaling.place, report)
         self.dispatcher = Dispatcher(
             memory, self.jobs, self.queue, self.workers, estimate, report, self.gpus, self.ledger.on_gpu, refusals
         )
@@ -241,9 +229,6 @@ class HostDispatch:
             memory, self.jobs, self.queue, self.workers, estimate, lambda: self.dispatcher.is_short, report
         )
         self.recycling = WorkerRecycling(memory, self.workers, self.speculation)
-        self.scaling = WorkerScaling(
-            self.jobs, self.queue, self.workers, placement, self.recycling, self._counted, report
-        )
         self.leaves = self.scaling.leaves
         self.recovery = BatchRecovery(memory, self.jobs, self.workers, self.speculation, report)
         self._reports = ReportHandler(
@@ -278,7 +263,7 @@ class HostDispatch:
         if table is None:
             return
         push, rank, number = self.queue.push, table.rank, table.number
-        workers = self._placement.places(table, operands, workers)
+        workers = self.scaling.places(table, operands, workers)
         for operand, worker in zip(operands, workers, strict=True):
             push(worker, number, rank[operand], operand)
         if not self.dispatcher.is_held:
@@ -290,7 +275,7 @@ class HostDispatch:
         if table is None:
             return
         table.rank[:] = rank
-        self.queue.replan(table.number, rank, self._placement.places(table, range(len(workers)), workers))
+        self.queue.replan(table.number, rank, self.scaling.places(table, range(len(workers)), workers))
         self.jobs.slow[table.number] = frozenset(slow)
         self.dispatch()
 
@@ -366,6 +351,9 @@ class HostDispatch:
                     worker.link.send(ForgetPrograms(FORGET))
         self._report(JobClosed(job, measured))
 
+    def _recycle(self, worker: Worker) -> None:
+        self.recycling.recycle(worker)
+
     def _counted(self, workers: int) -> None:
         """So many workers have a process now."""
         self.ledger.executors = workers
@@ -408,7 +396,7 @@ class HostDispatch:
 
     def requeue(self, table: JobTable, operand: int) -> None:
         """An operand that was admitted, or waited for memory, waits for a worker again."""
-        self.queue.push(self._placement.place(table, operand, 0), table.number, table.rank[operand], operand)
+        self.queue.push(self.scaling.place(table, operand, 0), table.number, table.rank[operand], operand)
 
     def answer(self, worker: int, slot: int, why: str) -> None:
         """Send an executor the slot for a result, or slot 0 and a reason."""
@@ -487,7 +475,7 @@ class HostDispatch:
         self.gpus.give_up(one, why)
         log.error("%s is given up: %s", one.name, why)
         self._report(WorkerMoved(worker, one.name, link.pid, GIVEN_UP, gpu_bytes=-1))
-        self._placement.give_up(worker, self.jobs.by_number.values())
+        self.scaling.give_up(worker)
 
     def moved(self, worker: int, pid: int, state: str) -> None:
         """A process hangs ("suspect"), is killed for hanging ("fenced"), or runs again ("")."""

@@ -73,7 +73,7 @@ SITES = [
     ("jmars.scheduler.stage_run", "StageRun", "started"),
     ("jmars.scheduler.operand_rows", "OperandActor", "finished"),
     ("jmars.scheduler.graph_actor", "GraphActor", "_begin"),
-    ("jmars.dispatch.host_dispatch", "Placement", "places"),
+    ("jmars.dispatch.host_dispatch", "WorkerScaling", "places"),
     ("jmars.dispatch.report_handler", "ReportHandler", "handle"),
     ("jmars.dispatch.report_handler", "ReportHandler", "_stored"),
     ("jmars.memory.host_memory", "NextUse", "finished"),
