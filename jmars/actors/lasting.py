@@ -159,9 +159,8 @@ class LastingChannel(Dialogue):
         Actors that the peer reaches here.
     own, peer
         Both hosts; the peer's incarnation is 0 until it is known.
-    on_up, on_down, on_end
-        Called with this channel when a connection is there (again, where a new one takes the place of another), with
-        channel and reason when none is there any more, and with channel and reason when the conversation has ended.
+    on_down, on_end
+        Called with channel and reason when no connection is there any more, and when the conversation has ended.
     room
         Bytes of messages that may wait to be acknowledged; beyond, the conversation is given up.
     beat
@@ -185,7 +184,6 @@ class LastingChannel(Dialogue):
         mailbox: Mailbox,
         own: Identity,
         peer: Identity,
-        on_up: Callable[[LastingChannel], None] | None = None,
         on_down: Callable[[LastingChannel, str], None] | None = None,
         on_end: Callable[[LastingChannel, str], None] | None = None,
         *,
@@ -194,7 +192,7 @@ class LastingChannel(Dialogue):
     ) -> None:
         super().__init__(mailbox)
         self.own, self.peer = own, peer
-        self.on_up, self.on_down, self.on_end = on_up, on_down, on_end
+        self.on_down, self.on_end = on_down, on_end
         self.beat = beat
         self.why = ""
         self.ended = asyncio.Event()
@@ -253,8 +251,6 @@ class LastingChannel(Dialogue):
         self._post(self._delivery.resume())
         if self._beat is None:
             self._beat = self._loop.call_later(self.beat, self._on_beat)
-        if self.on_up is not None:
-            self.on_up(self)
 
     def ended_by_peer(self, why: str) -> None:
         """The peer has ended the conversation."""

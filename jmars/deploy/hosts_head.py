@@ -46,7 +46,7 @@ from jmars.deploy.roster import CommonBits, HostsChunks, Roster
 from jmars.deploy.tickets import LOOPBACK, Enrolment, JoinTickets, strangers
 from jmars.errors import JmarsError
 from jmars.model import events
-from jmars.model.status import HostStatus
+from jmars.model.status import NO_STATUS, HostStatus
 from jmars.plan import Profile, Workers
 from jmars.plan.costs import is_gpu_key
 from jmars.plan.devices import hosts_with_gpus
@@ -80,7 +80,7 @@ class HostsHead(ClusterHead):
         self._profile = Profile()
         self._tickets: JoinTickets
         self._told: dict[int, dict[str, Any]] = {}  # what hosts said of themselves last, by number
-        self._status: HostStatus = NOTHING
+        self._status: HostStatus = NO_STATUS
         self._moved = 0
         self._memory: dict[str, Any] = {}  # of all hosts, as `info` told it last
         self._states: dict[int, str] = {}  # of hosts, as events told them last
@@ -392,18 +392,6 @@ def main(make: Callable[[dict[str, Any], Folders, int], HostsHead] = HostsHead) 
     del lock, alive
 
 
-NOTHING: HostStatus = {
-    "workers": [],
-    "queued": {},
-    "line": [],
-    "waiting": {},
-    "reading": [],
-    "memory": {"capacity": 0, "used": 0, "jobs": {}, "kept": 0, "viewed": 0, "promised": 0, "graphs": 0},
-    "disk": {"writes": 0, "reads": 0, "nbytes": 0, "seconds": 0.0, "full": ""},
-    "deaths": [],
-}
-
-
 def summed(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Sums of numbers by name, of nested mappings too; of other values the first that is not empty.
 
@@ -445,7 +433,7 @@ def merged_status(status_by_host: Mapping[str, HostStatus]) -> HostStatus:
     def named(host: str, key: str, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
         return [{**row, key: f"{host}/{row[key]}"} for row in rows]
 
-    told: list[Any] = [NOTHING, *status_by_host.values()]
+    told: list[Any] = [NO_STATUS, *status_by_host.values()]
     lists: Callable[[str], list[Any]] = lambda name: [row for one in told for row in one[name]]  # noqa: E731
     return {
         "workers": [row for host, one in status_by_host.items() for row in named(host, "name", one["workers"])],

@@ -488,8 +488,8 @@ class Results:
 
     Attributes
     ----------
-    used, peak
-        Bytes of all chunks, now and at most.
+    used
+        Bytes of all chunks.
 
     Examples
     --------
@@ -497,12 +497,12 @@ class Results:
     >>> results = Results(freed.extend)
     >>> results.add(7, Kept(Result("a", 0), 80, 1))
     >>> results.free([7, 8])
-    >>> freed, results.used, results.peak
-    ([Result(task='a', number=0)], 0, 80)
+    >>> freed, results.used
+    ([Result(task='a', number=0)], 0)
     """
 
     def __init__(self, release: Callable[[Sequence[Result]], None]) -> None:
-        self.used = self.peak = 0
+        self.used = 0
         self.kept: dict[int, Kept] = {}
         self._values = 0  # bytes of the values
         self._release = release
@@ -516,7 +516,6 @@ class Results:
         self._values += size
         self.kept[chunk] = kept
         self.used += kept.nbytes
-        self.peak = max(self.peak, self.used)
 
     def workers(self, chunks: Mapping[int, int]) -> dict[int, int]:
         """Workers that made some chunks, by the keys of `chunks`, where they are known."""

@@ -23,7 +23,7 @@ from jmars.engines.groups import planned_groups
 from jmars.errors import ChunkLostError, ClusterError, fault_of
 from jmars.kernels.group_run import GroupReport
 from jmars.model.messages import ChunksLost, Failure, JobBroken, JobTable, Report, ReportPort, WorkerMoved
-from jmars.model.status import DeathStatus, HostStatus, WorkerStatus
+from jmars.model.status import NO_STATUS, DeathStatus, HostStatus, WorkerStatus
 from jmars.plan import Profile, signature
 from jmars.storage.chunks import ChunkElements
 
@@ -402,28 +402,15 @@ MAX_LISTED_DEPARTURES = 20  # departed workers that status lists
 
 def engine_status(workers: EngineWorkers) -> HostStatus:
     """Status of the engine now."""
-    running, results = workers.running(), workers.results
+    running, used = workers.running(), workers.results.used
+    capacity = sum(row.worker.memory for row in workers.here)
+    departed = sorted((row for row in workers.rows if not row.here), key=lambda row: row.left)
     return {
+        **NO_STATUS,
         "workers": [_worker(row, running.get(row.number, [])) for row in workers.here],
         "queued": {job.table.job: job.waiting() for job in workers.jobs},
-        "line": [],
-        "waiting": {},
-        "reading": [],
-        "memory": {
-            "capacity": sum(row.worker.memory for row in workers.here),
-            "used": results.used,
-            "jobs": {},
-            "kept": results.used,
-            "viewed": 0,
-            "promised": 0,
-            "graphs": 0,
-        },
-        "disk": {"writes": 0, "reads": 0, "nbytes": 0, "seconds": 0.0, "full": ""},
-        "deaths": [
-            _left(row)
-            for row in sorted(workers.rows, key=lambda row: row.left)[-MAX_LISTED_DEPARTURES:]
-            if not row.here
-        ],
+        "memory": {**NO_STATUS["memory"], "capacity": capacity, "used": used, "kept": used},
+        "deaths": [_left(row) for row in departed[-MAX_LISTED_DEPARTURES:]],
     }
 
 

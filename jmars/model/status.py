@@ -89,6 +89,18 @@ class HostStatus(TypedDict):
     deaths: list[DeathStatus]  # the newest last
 
 
+NO_STATUS: HostStatus = {
+    "workers": [],
+    "queued": {},
+    "line": [],
+    "waiting": {},
+    "reading": [],
+    "memory": {"capacity": 0, "used": 0, "jobs": {}, "kept": 0, "viewed": 0, "promised": 0, "graphs": 0},
+    "disk": {"writes": 0, "reads": 0, "nbytes": 0, "seconds": 0.0, "full": ""},
+    "deaths": [],
+}
+
+
 class JobStatus(TypedDict):
     """Status of a job."""
 

@@ -123,7 +123,6 @@ class TwoHosts:
 
     def told(self, end):
         return {
-            "on_up": lambda channel: self.story.append((end, "up")),
             "on_down": lambda channel, why: self.story.append((end, "down")),
             "on_end": lambda channel, why: self.story.append((end, f"ended: {why}")),
             "beat": BEAT,
