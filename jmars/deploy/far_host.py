@@ -84,7 +84,7 @@ class FarHost(ClusterThread):
     async def _serve(self) -> None:
         """Log in, find the cluster, and forward connections until cancelled or the ssh connection ends."""
         place = self._place
-        route = SshRoute(place.ssh, None, None, None, failure="cannot be reached")
+        route = SshRoute(place.ssh, failure="cannot be reached")
         connection = await route.connect(f"the cluster at {place}", LOGIN_SECONDS)
         try:
             there = await self._find(connection)

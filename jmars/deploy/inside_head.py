@@ -387,8 +387,6 @@ class InsideLauncher:
     ----------
     identity
         The host.
-    patience
-        Seconds that the answer may take.
 
     Attributes
     ----------
@@ -396,18 +394,16 @@ class InsideLauncher:
         Name of the guest in its worker.
     """
 
-    def __init__(
-        self, berth: Berth, authority: CertificateAuthority, identity: Identity, patience: float = ANSWER_SECONDS
-    ) -> None:
+    def __init__(self, berth: Berth, authority: CertificateAuthority, identity: Identity) -> None:
         self.place, self.guest = berth.place, f"{authority.cluster}-{identity.host}-{identity.incarnation}"
-        self._berth, self._patience = berth, patience
+        self._berth = berth
         self._certified = partial(authority.sign, identity=identity)
 
     async def start(self, ticket: bytes, name: str, environment: Mapping[str, str]) -> Launched:
         """Start a process there and wait for the answer; see `LocalLauncher.start`."""
-        guest = GuestProcess(self._berth, self.guest, self._certified, environment, self._patience)
+        guest = GuestProcess(self._berth, self.guest, self._certified, environment)
         try:
-            return await hear(guest, ticket, name, self.place, guests.THIS_PYTHON, self._patience + CALL_SECONDS)
+            return await hear(guest, ticket, name, self.place, guests.THIS_PYTHON, ANSWER_SECONDS + CALL_SECONDS)
         except (ClusterStartError, asyncio.CancelledError):
             raise
         except Exception as error:  # of the engine, of a worker that has left
@@ -423,30 +419,23 @@ class GuestProcess:
         Of the guest, used once.
     certified
         Makes a certificate from a request, both as PEM text.
-    patience
-        Seconds for each of the two steps of the start.
     """
 
     def __init__(
-        self,
-        berth: Berth,
-        name: str,
-        certified: Callable[[bytes], bytes],
-        environment: Mapping[str, str],
-        patience: float,
+        self, berth: Berth, name: str, certified: Callable[[bytes], bytes], environment: Mapping[str, str]
     ) -> None:
         self._berth, self._name = berth, name
-        self._certified, self._environment, self._patience = certified, dict(environment), patience
+        self._certified, self._environment = certified, dict(environment)
         self.out, self.err = asyncio.StreamReader(), asyncio.StreamReader()
         self.err.feed_eof()  # both are one stream there
 
     async def send(self, line: bytes) -> None:
         """Start the process with a ticket, give it a certificate, and take all output up to the answer."""
-        said = await self._berth.call(guests.begin, self._name, line, self._environment, self._patience)
+        said = await self._berth.call(guests.begin, self._name, line, self._environment, ANSWER_SECONDS)
         request = _request_in(said)
         if request:
             certificate = json.dumps({"certificate": self._certified(request).decode("ascii")}).encode() + b"\n"
-            said += await self._berth.call(guests.certify, self._name, certificate, self._patience)
+            said += await self._berth.call(guests.certify, self._name, certificate, ANSWER_SECONDS)
         self.out.feed_data(said)
         self.out.feed_eof()
 

@@ -49,8 +49,6 @@ class SshLauncher:
         The interpreter there, `python3` by default; "~/" is the home folder there.
     patience, login_patience
         Seconds that the answer, and the login before it, may take.
-    config, known_hosts, client_keys
-        Files to use in place of the user's.
 
     Raises
     ------
@@ -65,14 +63,11 @@ class SshLauncher:
         patience: float = ANSWER_SECONDS,
         *,
         login_patience: float = LOGIN_SECONDS,
-        config: Sequence[str] | None = None,
-        known_hosts: Sequence[str] | None = None,
-        client_keys: Sequence[str] | None = None,
     ) -> None:
         self.place = place
         self._python = python or "python3"
         self._patience, self._login_patience = patience, login_patience
-        self._route = SshRoute(place, config, known_hosts, client_keys)
+        self._route = SshRoute(place)
         self._connection: Any = None  # that no process uses yet
         remote_program(self._python, JOIN, {})
 
@@ -138,17 +133,9 @@ class SshRoute:
     `failure` is the predicate of errors, after the name of the host or cluster.
     """
 
-    def __init__(
-        self,
-        place: str,
-        config: Sequence[str] | None,
-        known_hosts: Sequence[str] | None,
-        client_keys: Sequence[str] | None,
-        failure: str = "did not start",
-    ) -> None:
+    def __init__(self, place: str, failure: str = "did not start") -> None:
         self.place, self._failure = SshPlace.parse(place), failure
         self.ssh = _asyncssh()
-        self._config, self._known_hosts, self._client_keys = config, known_hosts, client_keys
         self._detour = False  # whether connections lead through another machine or a program
 
     async def connect(self, who: str, seconds: float) -> Any:
@@ -194,20 +181,15 @@ class SshRoute:
 
     def _options(self) -> Any:
         """The user's settings for the place; reads files, and may run commands of `Match exec`."""
-        config = self._config if self._config is not None else _existing(_CONFIG)
-        chosen: dict[str, Any] = {"config": list(config), "host": self.place.host, "keepalive_interval": 5}
+        chosen: dict[str, Any] = {"config": _existing(_CONFIG), "host": self.place.host, "keepalive_interval": 5}
         if self.place.user:
             chosen["username"] = self.place.user
         if self.place.port:
             chosen["port"] = self.place.port
-        if self._client_keys is not None:
-            chosen["client_keys"] = list(self._client_keys)
         return self.ssh.SSHClientConnectionOptions(**chosen)
 
     def _known(self, options: Any, who: str) -> Any:
         """The keys of machines, from the files that ssh would read; never None, with which no key would be checked."""
-        if self._known_hosts is not None:
-            return self.ssh.read_known_hosts(list(self._known_hosts))
         if options.known_hosts is None:
             raise ClusterStartError(
                 f"{who} {self._failure}: the settings of ssh say `UserKnownHostsFile none`, so that no key is checked; "

@@ -197,15 +197,6 @@ def test_a_profile_may_print_and_the_interpreter_lie_in_the_home_folder(here, ss
 
 
 @pytest.mark.long
-def test_files_may_be_given_in_place_of_the_users(launcher, sshd, tmp_path, monkeypatch):
-    files = {name: str(sshd.home / ".ssh" / name) for name in ("known_hosts", "id_ed25519")}
-    monkeypatch.setenv("HOME", str(tmp_path / "nobody"))
-    chosen = {"config": [], "known_hosts": [files["known_hosts"]], "client_keys": [files["id_ed25519"]]}
-    assert started(launcher(**chosen), number) == 3
-    assert "is in no known_hosts file" in refusal(launcher(**{**chosen, "known_hosts": []}))
-
-
-@pytest.mark.long
 def test_settings_that_cannot_be_read_are_named(launcher, sshd):
     (sshd.home / ".ssh" / "config").write_text("Port many\n")
     assert "the settings of ssh cannot be used" in refusal(launcher())
