@@ -112,11 +112,11 @@ def group_seconds(per_task_worker: float, per_task_scheduler: float, slots: int,
     return max(least, 2 * fed * per_task_scheduler, min(60 * cost, total / (GROUPS * slots)))
 
 
-def single_group(table: JobTable, operand: int, worker: int = -1, seconds: float = 0.0) -> Group:
+def single_group(table: JobTable, operand: int, worker: int = -1) -> Group:
     """The group of a single operand, whose chunk leaves."""
     inputs = tuple(table.inputs[operand])
     memory = sum(table.nbytes[i] for i in inputs) + table.nbytes[operand] + table.work[operand]
-    return Group((operand,), inputs, (operand,), worker, memory, seconds, table.rank[operand])
+    return Group((operand,), inputs, (operand,), worker, memory, 0.0, table.rank[operand])
 
 
 PARTS = 64  # bundles in the memory of a task, at least

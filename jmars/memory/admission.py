@@ -12,7 +12,7 @@ passes a `MemoryEvents` with callables that reach them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -142,15 +142,7 @@ class Admission:
 
     def ease(self, table: JobTable, row: int) -> None:
         """The need of a program is known now: operands of the program in the allocation queue are admitted anew."""
-        eased = {
-            request: operand
-            for request, (owner, operand) in self.preparing.items()
-            if owner is table and table.program[operand] == row
-        }
-        for request in eased:
-            del self.preparing[request]
-        self._buffers.withdraw(eased.__contains__)
-        for operand in eased.values():
+        for _, operand in self.withdraw(lambda owner, operand: owner is table and table.program[operand] == row):
             self._events.requeue(table, operand)
 
     def cap(self, table: JobTable, operand: int, program: int) -> tuple[int, bool]:
@@ -238,17 +230,12 @@ class Admission:
         self._staged.extend(others)
         for _, operand, slot in mine:
             self.give_back(table, operand, slot)
-        withdrawn = {request: owner[1] for request, owner in self.preparing.items() if owner[0] is table}
-        for request in withdrawn:
-            del self.preparing[request]
-        self._buffers.withdraw(withdrawn.__contains__)
-        for operand in withdrawn.values():
-            self.ended(table, operand)
-        return [operand for _, operand, _ in mine] + list(withdrawn.values())
+        withdrawn = self.withdraw(lambda owner, operand: owner is table)
+        return [operand for _, operand, _ in mine] + [operand for _, operand in withdrawn]
 
-    def withdraw(self, keys: Collection[tuple[int, int]]) -> list[tuple[JobTable, int]]:
-        """Remove operands, by job number and operand, from the allocation queue; returns those that were there."""
-        found = {request: who for request, who in self.preparing.items() if (who[0].number, who[1]) in keys}
+    def withdraw(self, wanted: Callable[[JobTable, int], bool]) -> list[tuple[JobTable, int]]:
+        """Remove operands from the allocation queue; returns them."""
+        found = {request: who for request, who in self.preparing.items() if wanted(*who)}
         for request in found:
             del self.preparing[request]
         self._buffers.withdraw(found.__contains__)

@@ -148,7 +148,8 @@ class DeviceMemory:
         for item in staged:
             self._staged.remove(item)
             self._admission.give_back(*item)
-        again = [*((table, operand) for table, operand, _ in staged), *self._admission.withdraw(keys)]
+        again = [(table, operand) for table, operand, _ in staged]
+        again += self._admission.withdraw(lambda table, operand: (table.number, operand) in keys)
         if head is not None:
             again.append((head.request.table, head.request.operand))
         return again

@@ -176,11 +176,6 @@ class _Case:
 class Health:
     """Processes that hang.
 
-    Parameters
-    ----------
-    fence
-        Seconds after which a hung process is killed.
-
     Examples
     --------
     >>> health = Health()
@@ -188,8 +183,7 @@ class Health:
     ([], [(7, <HealthAction.SUSPECT: 'suspect'>)], [(7, <HealthAction.WELL: 'well'>)])
     """
 
-    def __init__(self, fence: float = FENCE_SECONDS) -> None:
-        self._fence = fence
+    def __init__(self) -> None:
         self._cases: dict[int, _Case] = {}  # by pid
         self._looked: float | None = None
 
@@ -232,7 +226,7 @@ class Health:
         if not case.steps:
             return []
         step = case.steps[0]
-        if step is HealthAction.FENCE and case.seconds < self._fence:
+        if step is HealthAction.FENCE and case.seconds < FENCE_SECONDS:
             return []
         if step is HealthAction.GIVE_UP and case.seconds < case.ended + GIVE_UP_SECONDS:
             return []

@@ -59,8 +59,8 @@ class Elastic:
     1
     """
 
-    def __init__(self, least: int, most: int, patience: float = IDLE_SECONDS) -> None:
-        self.least, self.most, self._patience = least, most, patience
+    def __init__(self, least: int, most: int) -> None:
+        self.least, self.most = least, most
         self._fewer_since: float | None = None
         self._enough = 0  # most hosts that were needed since then
 
@@ -78,7 +78,7 @@ class Elastic:
         if self._fewer_since is None:
             self._fewer_since, self._enough = now, wanted
         self._enough = max(self._enough, wanted)
-        if now - self._fewer_since < self._patience:
+        if now - self._fewer_since < IDLE_SECONDS:
             return min(hosts, self.most)
         self._fewer_since = None
         return self._enough

@@ -215,8 +215,8 @@ FAULTS = (
     ),
     Fault(
         "jmars/processes/*.py",
-        "        if step is HealthAction.FENCE and case.seconds < self._fence:",
-        "        if step is HealthAction.FENCE and case.seconds > self._fence:",
+        "        if step is HealthAction.FENCE and case.seconds < FENCE_SECONDS:",
+        "        if step is HealthAction.FENCE and case.seconds > FENCE_SECONDS:",
         "a stopped process is fenced at once, a hung one never",
     ),
     Fault(
