@@ -215,7 +215,13 @@ class HostDispatch:
         self.workers += [Worker(cores + number, f"{GPU_NAME}{number}") for number in range(gpus)]
         self.gpus = GpuWorkers(self.workers)
         self.scaling = WorkerScaling(
-            self.jobs, self.queue, self.workers, self.gpus, self._recycle, self._counted, report
+            self.jobs,
+            self.queue,
+            self.workers,
+            self.gpus,
+            lambda worker: self.recycling.recycle(worker),
+            self._counted,
+            report,
         )
         self.ledger = Ledger(memory.arena, memory.chunks, lambda: memory.disk_seconds, workers)
         self.times = StateTimes()
@@ -350,9 +356,6 @@ class HostDispatch:
                 if worker.state != GIVEN_UP:
                     worker.link.send(ForgetPrograms(FORGET))
         self._report(JobClosed(job, measured))
-
-    def _recycle(self, worker: Worker) -> None:
-        self.recycling.recycle(worker)
 
     def _counted(self, workers: int) -> None:
         """So many workers have a process now."""
