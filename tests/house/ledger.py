@@ -22,9 +22,9 @@ TABLE = """
             tensor/files.py tensor/zarr_arrays.py tensor/whole_zarr.py tensor/ops/npy.py tensor/atomic_file.py
    900  formats of images, telescopes and weather
             tensor/formats/*
- 15650  NumPy functions
+ 15660  NumPy functions
             tensor/ops/*
-  2200  masked arrays
+  2060  masked arrays
             tensor/ma/*
   1450  foreign chunks and duck arrays
             tensor/chunk_types/* tensor/array_api.py array_api.py tensor/numba_values.py
@@ -60,7 +60,7 @@ TABLE = """
             deploy/hosts_head.py deploy/hosts_host.py deploy/roster.py
             deploy/elastic_hosts.py deploy/member.py deploy/member_process.py
             deploy/host_facts.py
-  4870  scheduler core
+  4800  scheduler core
             scheduler/*
    700  several hosts: UCX
             transport/ucx.py
@@ -68,12 +68,12 @@ TABLE = """
             transport/* worker/chunk_exchange.py processes/carrier.py
   2050  several hosts: control link, identity, tickets
             actors/tls*.py actors/lasting.py deploy/ca.py deploy/tickets.py deploy/beats.py
-  2110  several hosts: launching
+  2090  several hosts: launching
             deploy/launch*.py deploy/batch.py deploy/host_launches.py deploy/host_processes.py
             deploy/far_host.py client/host_clusters.py
-   950  engines: hosts inside workers
+   935  engines: hosts inside workers
             deploy/inside*.py engines/guests.py
-  5070  engines: tasks on Dask and Ray
+  5055  engines: tasks on Dask and Ray
             engines/* deploy/engine_head.py client/engine_clusters.py
    670  output of functions
             processes/output.py dispatch/output_reports.py client/job_output.py

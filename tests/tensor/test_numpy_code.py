@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
-from jmars.tensor.ops.numpy_code import _on_tensors
+from jmars.tensor.ops.numpy_code import on_tensors
 from jmars.tensor.tensor import Tensor
 from tests.tensor.engine import OneByOne
 
@@ -74,7 +74,7 @@ def test_require_takes_like(engine: OneByOne) -> None:
 
 def test_functions_of_numpy_are_as_before() -> None:
     before = np.linalg.norm.__wrapped__.__globals__["asarray"]  # type: ignore[attr-defined]
-    assert _on_tensors(np.linalg.norm.__wrapped__).__globals__["asarray"] is not before  # type: ignore[attr-defined]
+    assert on_tensors(np.linalg.norm.__wrapped__).__globals__["asarray"] is not before  # type: ignore[attr-defined]
     assert np.linalg.norm.__wrapped__.__globals__["asarray"] is before  # type: ignore[attr-defined]
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -6,7 +6,6 @@ array.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -207,7 +206,9 @@ def make_mask_none(newshape: Any, dtype: Any = None) -> Tensor:
 @offers("ma.mask_or")
 def mask_or(m1: Any, m2: Any, copy: bool = False, shrink: bool = True) -> Any:
     """`numpy.ma.mask_or`: combine two masks by logical or."""
-    found = combined_mask(*(None if m is nomask or m is False else as_tensor(data_of(m)) for m in (m1, m2)))
+    found = combined_mask(
+        *(None if m is None or m is nomask or m is False else as_tensor(data_of(m)) for m in (m1, m2))
+    )
     return nomask if found is None else found
 
 
@@ -235,50 +236,10 @@ def masked_where(condition: Any, a: Any, copy: bool = True) -> MaskedTensor:
     return made
 
 
-def _by_comparison(name: str, compare: str) -> Callable[..., MaskedTensor]:
-    @offers(f"ma.{name}", does=f"`numpy.ma.{name}`: masked where `np.{compare}(x, value)`.")
-    def function(x: Any, value: Any, copy: bool = True) -> MaskedTensor:
-        made = masked_where(call(f"ma.{compare}", x, value), x, copy)
-        if name == "masked_equal":
-            made.fill_value = value
-        return made
-
-    return function
-
-
-for _compare in ("greater", "greater_equal", "less", "less_equal", "equal", "not_equal"):
-    _by_comparison(f"masked_{_compare}", _compare)
-
-
-@offers("ma.masked_inside")
-def masked_inside(x: Any, v1: Any, v2: Any, copy: bool = True) -> MaskedTensor:
-    """`numpy.ma.masked_inside`: mask elements between two bounds, inclusive."""
-    low, high = sorted((v1, v2))
-    value = filled(x)
-    return masked_where((value >= low) & (value <= high), x, copy)
-
-
-@offers("ma.masked_outside")
-def masked_outside(x: Any, v1: Any, v2: Any, copy: bool = True) -> MaskedTensor:
-    """`numpy.ma.masked_outside`: mask elements outside two bounds."""
-    low, high = sorted((v1, v2))
-    value = filled(x)
-    return masked_where((value < low) | (value > high), x, copy)
-
-
 @offers("ma.masked_invalid")
 def masked_invalid(a: Any, copy: bool = True) -> MaskedTensor:
     """`numpy.ma.masked_invalid`: mask elements that are not finite."""
     return masked_where(~ufunc("isfinite")(as_tensor(data_of(a))), a, copy)
-
-
-@offers("ma.masked_values")
-def masked_values(x: Any, value: Any, rtol: float = 1e-05, atol: float = 1e-08, copy: bool = True,
-                  shrink: bool = True) -> MaskedTensor:  # fmt: skip
-    """`numpy.ma.masked_values`: mask floats close to a value, and integers equal to the value."""
-    new = filled(x, value)
-    close = call("isclose", new, value, rtol, atol) if new.dtype.kind == "f" else new == value
-    return array(new, mask=close, fill_value=value, copy=copy)
 
 
 @offers("ma.fix_invalid")
@@ -333,13 +294,6 @@ def set_fill_value(a: Any, fill_value: Any) -> None:
     """`numpy.ma.set_fill_value`: set the fill value of a masked array."""
     if isinstance(a, MaskedTensor):
         a.fill_value = fill_value
-
-
-@offers("ma.common_fill_value")
-def common_fill_value(a: Any, b: Any) -> Any:
-    """`numpy.ma.common_fill_value`: return the fill value that two arrays share, or None."""
-    one, other = asarray(a).fill_value, asarray(b).fill_value
-    return one if one == other else None
 
 
 def _of_dtype(name: str) -> None:

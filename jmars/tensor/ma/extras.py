@@ -11,45 +11,21 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import UnsupportedError
-from jmars.tensor.ma.construction import array, asarray, filled, masked_where
+from jmars.tensor.ma.construction import array, asarray, filled
 from jmars.tensor.ma.functions import compressed
 from jmars.tensor.ma.handle import MaskedTensor, data_of, mask_of, whole_mask
 from jmars.tensor.ma.masked_ufuncs import combined_mask
+from jmars.tensor.ops.numpy_code import MEANT, offer_numpys
 from jmars.tensor.ops.shape import ravel
-from jmars.tensor.ops.ufuncs import astype, ufunc, where
-from jmars.tensor.protocols import call, offers
+from jmars.tensor.ops.ufuncs import astype, where
+from jmars.tensor.protocols import FUNCTIONS, call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
 
-@offers("ma.cov")
-def cov(x: Any, y: Any = None, rowvar: bool = True, bias: bool = False, allow_masked: bool = True,
-        ddof: int | None = None) -> MaskedTensor:  # fmt: skip
-    """`numpy.ma.cov`: compute covariances of rows, over positions where both rows are unmasked.
-
-    Raises
-    ------
-    ValueError
-        If `ddof` is not an integer.
-    UnsupportedError
-        For `allow_masked=False`, which would need the mask's values.
-    """
-    if ddof is not None and ddof != int(ddof):
-        raise ValueError("ddof must be an integer")
+def _centred(x: Any, y: Any, rowvar: bool, allow_masked: bool) -> tuple[MaskedTensor, Tensor, bool]:
+    """Stack two arrays and subtract the means; returns (result, 1.0 where unmasked, whether rows are variables)."""
     if not allow_masked:
         raise UnsupportedError("np.ma.cov with allow_masked=False is not in jmars; check x.mask.any() first")
-    rows, there, by_row = _centred(x, y, rowvar)
-    less = ddof if ddof is not None else 0 if bias else 1
-    data = filled(rows, 0)
-    if not by_row:
-        data, there = data.T, there.T
-    n = call("dot", there, there.T) - less
-    total = call("dot", data, ufunc("conjugate")(data.T))
-    squeezed: MaskedTensor = call("ma.squeeze", array(total / n, mask=n <= 0))
-    return squeezed
-
-
-def _centred(x: Any, y: Any, rowvar: bool) -> tuple[MaskedTensor, Tensor, bool]:
-    """Stack two arrays and subtract the means; returns (result, 1.0 where unmasked, whether rows are variables)."""
     a = call("ma.astype", array(x, ndmin=2), float)
     by_row = True if a.shape[0] == 1 else bool(rowvar)
     there = ~whole_mask(a)
@@ -68,28 +44,12 @@ def _centred(x: Any, y: Any, rowvar: bool) -> tuple[MaskedTensor, Tensor, bool]:
 @offers("ma.corrcoef")
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, allow_masked: bool = True) -> MaskedTensor:
     """`numpy.ma.corrcoef`: divide covariances by the standard deviations."""
-    covariance = cov(x, y, rowvar, allow_masked=allow_masked)
+    covariance = call("ma.cov", x, y, rowvar, allow_masked=allow_masked)
     if not covariance.ndim:
         return call("ma.divide", covariance, covariance)  # type: ignore[no-any-return]
     spread = call("ma.sqrt", call("ma.diagonal", covariance))
     found: MaskedTensor = call("ma.divide", covariance, call("ma.multiply", spread[:, None], spread[None, :]))
     return found
-
-
-@offers("ma.polyfit")
-def polyfit(x: Any, y: Any, deg: int, rcond: Any = None, full: bool = False, w: Any = None, cov: Any = False) -> Any:
-    """`numpy.ma.polyfit`: fit a polynomial to the unmasked points."""
-    values = as_tensor(data_of(y))
-    if values.ndim not in (1, 2):
-        raise TypeError("Expected a 1D or 2D array for y!")
-    lost = mask_of(y)
-    if lost is not None and values.ndim == 2:
-        lost = call("any", lost, 1)
-    lost = combined_mask(mask_of(x), lost, None if w is None else mask_of(w))
-    given = [as_tensor(data_of(x)), values, *([] if w is None else [as_tensor(data_of(w))])]
-    if lost is not None:
-        given = [call("compress", ~lost, one, 0) for one in given]
-    return call("polyfit", given[0], given[1], deg, rcond, full, given[2] if w is not None else None, cov)
 
 
 @offers("ma.vander")
@@ -137,53 +97,18 @@ def unique(ar1: Any, return_index: bool = False, return_inverse: bool = False) -
     return MaskedTensor(call("concatenate", [different, one]), call("concatenate", both))
 
 
-@offers("ma.union1d")
-def union1d(ar1: Any, ar2: Any) -> MaskedTensor:
-    """`numpy.ma.union1d`: return the distinct elements of two arrays."""
-    return unique(call("ma.concatenate", (ar1, ar2), None))
-
-
-def _without_masked(name: str, axes: tuple[int, ...] | None) -> None:
-    @offers(f"ma.{name}", does=f"`numpy.ma.{name}`: remove the lines that contain masked elements.")
-    def function(x: Any, axis: Any = None) -> Tensor:
-        given = asarray(x)
-        if given.ndim != 2 and name != "compress_nd":
-            raise NotImplementedError(f"{name} works for 2D arrays only.")
-        data = given.data
-        if given._mask is None:
-            return data
-        every = range(given.ndim) if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, given.ndim)
-        for one in axes if axes is not None else every:
-            others = tuple(i for i in range(given.ndim) if i != one)
-            data = call("compress", ~call("any", given._mask, others), data, one)
+@offers("ma.compress_nd")
+def compress_nd(x: Any, axis: Any = None) -> Tensor:
+    """`numpy.ma.compress_nd`: remove the lines that contain masked elements."""
+    given = asarray(x)
+    data = given.data
+    if given._mask is None:
         return data
-
-
-_without_masked("compress_nd", None)
-_without_masked("compress_rowcols", None)
-_without_masked("compress_rows", (0,))
-_without_masked("compress_cols", (1,))
-
-
-@offers("ma.masked_object")
-def masked_object(x: Any, value: Any, copy: bool = True, shrink: bool = True) -> MaskedTensor:
-    """`numpy.ma.masked_object`: mask elements equal to a value, which becomes the fill value."""
-    made = masked_where(as_tensor(data_of(x)) == value, x)
-    made.fill_value = value
-    return made
-
-
-@offers("ma.apply_over_axes")
-def apply_over_axes(func: Callable[..., Any], a: Any, axes: Any) -> MaskedTensor:
-    """`numpy.ma.apply_over_axes`: apply `func(x, axis)` to the axes in turn, keeping the number of axes."""
-    x = asarray(a)
-    ndim = x.ndim
-    for axis in np.atleast_1d(axes).tolist():
-        value = asarray(func(x, axis % ndim))
-        x = value if value.ndim == ndim else call("ma.expand_dims", value, axis % ndim)
-        if x.ndim != ndim:
-            raise ValueError("function is not returning an array of the correct shape")
-    return x
+    every = range(given.ndim)
+    for one in every if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, given.ndim):
+        others = tuple(i for i in every if i != one)
+        data = call("compress", ~call("any", given._mask, others), data, one)
+    return data
 
 
 @offers("ma.ndenumerate")
@@ -191,3 +116,29 @@ def ndenumerate(a: Any, compressed: bool = True) -> Iterator[Any]:
     """`numpy.ma.ndenumerate`: compute and fetch the array, and iterate over positions and elements."""
     found: Iterator[Any] = np.ma.ndenumerate(asarray(a).fetch(), compressed)  # type: ignore[no-untyped-call]
     return found
+
+
+def _of_data(name: str) -> Callable[..., Any]:
+    """NumPy's function of a name in NumPy's code: takes the data of masked arrays, as in NumPy."""
+    return lambda *args, **options: call(name, *(_data(one) for one in args), **options)
+
+
+def _data(value: Any) -> Any:
+    return value.data if isinstance(value, MaskedTensor) else value
+
+
+def _entered(value: Any) -> Any:
+    """A masked tensor of NumPy's masked array; a tensor of another array."""
+    return asarray(value) if isinstance(value, np.ma.MaskedArray) else as_tensor(value)
+
+
+MEANT |= {getattr(np.ma, name): FUNCTIONS[f"ma.{name}"] for name in ("MaskedArray", "array", "asarray", "asanyarray")}
+MEANT |= {
+    np.ma.extras._covhelper: _centred,  # type: ignore[attr-defined]
+    np.polyfit: _of_data("polyfit"),
+    np.broadcast_to: _of_data("broadcast_to"),
+}
+for _name in """append apply_over_axes common_fill_value compress_cols compress_rowcols compress_rows cov mask_cols
+mask_rows masked_equal masked_greater masked_greater_equal masked_inside masked_less masked_less_equal
+masked_not_equal masked_object masked_outside masked_values polyfit union1d""".split():  # noqa: SIM905
+    offer_numpys(f"ma.{_name}", gives="Any", enter=_entered)

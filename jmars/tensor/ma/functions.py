@@ -15,7 +15,7 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.ma.construction import asarray, filled
 from jmars.tensor.ma.handle import MaskedTensor, data_of, fill_of, mask_of, whole_mask
 from jmars.tensor.ma.masked_ufuncs import combined_mask, masked_like, takes_out
-from jmars.tensor.operand import warn_user
+from jmars.tensor.ops.numpy_code import on_tensors
 from jmars.tensor.ops.shape import broadcast_to, reshape
 from jmars.tensor.ops.shape import ravel as tensor_ravel
 from jmars.tensor.ops.ufuncs import astype, ufunc
@@ -98,12 +98,6 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> MaskedTensor:
     if all(mask_of(a) is None for a in given):
         return MaskedTensor(data, None)
     return MaskedTensor(data, call("concatenate", [whole_mask(a) for a in given], axis))
-
-
-@offers("ma.append")
-def append(a: Any, b: Any, axis: int | None = None) -> MaskedTensor:
-    """`numpy.ma.append`: concatenate two arrays."""
-    return concatenate([a, b], axis)
 
 
 @offers("ma.resize")
@@ -251,27 +245,17 @@ def outer(a: Any, b: Any) -> MaskedTensor:
     return MaskedTensor(data, ufunc("logical_or")(one[:, None], other[None, :]))
 
 
-_IGNORED_AXIS = "The axis argument has always been ignored, in future passing it will raise TypeError"  # NumPy's words
-
-
-def _masked_lines(name: str, axes: Callable[[Any], tuple[int, ...]]) -> None:
-    @offers(f"ma.{name}", does=f"`numpy.ma.{name}`: mask all elements of lines that contain a masked element.")
-    def function(a: Any, axis: Any = np._NoValue) -> MaskedTensor:
-        x = asarray(a)
-        if axis is not np._NoValue and name != "mask_rowcols":
-            warn_user(_IGNORED_AXIS, DeprecationWarning)
-        axis = None if axis is np._NoValue else axis
-        if x.ndim != 2:
-            raise NotImplementedError(f"{name} works for 2D arrays only.")
-        if x._mask is None:
-            return x
-        hit = [call("any", x._mask, 1 - one, keepdims=True) for one in axes(axis)]
-        return masked_like(x.data, combined_mask(x._mask, *hit), x)
-
-
-_masked_lines("mask_rowcols", lambda axis: (0, 1) if axis is None else (0,) if axis == 0 else (1,))
-_masked_lines("mask_rows", lambda _: (0,))
-_masked_lines("mask_cols", lambda _: (1,))
+@offers("ma.mask_rowcols")
+def mask_rowcols(a: Any, axis: int | None = None) -> MaskedTensor:
+    """`numpy.ma.mask_rowcols`: mask all elements of lines that contain a masked element."""
+    x = asarray(a)
+    if x.ndim != 2:
+        raise NotImplementedError("mask_rowcols works for 2D arrays only.")
+    if x._mask is None:
+        return x
+    across = (0, 1) if axis is None else (1 if axis else 0,)
+    hit = [call("any", x._mask, 1 - one, keepdims=True) for one in across]
+    return masked_like(x.data, combined_mask(x._mask, *hit), x)
 
 
 def _spans(name: str) -> None:
@@ -459,39 +443,13 @@ def anom(a: Any, axis: Any = None, dtype: Any = None) -> MaskedTensor:
 @offers("ma.average")
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, *, keepdims: Any = False) -> Any:
     """`numpy.ma.average`: compute the mean, with optional weights."""
-    x, keepdims = asarray(a), _kept(keepdims)
-    if weights is None:
-        value = mean(x, axis, keepdims=keepdims)
-        scale: Any = MaskedTensor(astype(as_tensor(count(x, axis, keepdims)), value.dtype), None)
-    else:
-        w = asarray(weights)
-        kinds = (x.dtype, w.dtype, *(("f8",) if x.dtype.kind in "biu" else ()))
-        dtype = np.result_type(*kinds)
-        if x.shape != w.shape:
-            w = _along(w, x, axis)
-        if x._mask is not None:
-            w = call("ma.multiply", w, MaskedTensor(~x._mask, x._mask))
-        scale = call("ma.sum", w, axis, dtype, keepdims=keepdims)
-        product = call("ma.ufunc", "multiply", x, w, dtype=dtype)
-        value = call("ma.divide", call("ma.sum", product, axis, keepdims=keepdims), scale)
-        value = MaskedTensor(value.data, value._mask)
+    if weights is not None:
+        return on_tensors(np.ma.average)(a, axis, weights, returned, keepdims=keepdims)
+    value = mean(a, axis, keepdims=keepdims)
     if not returned:
         return value
-    if scale.shape != value.shape:
-        scale = MaskedTensor(broadcast_to(scale.data, value.shape), None)
-    return value, scale
-
-
-def _along(weights: MaskedTensor, x: MaskedTensor, axis: Any) -> MaskedTensor:
-    """Reshape the weights of axes `axis` so that they broadcast with `x`."""
-    if axis is None:
-        raise TypeError("Axis must be specified when shapes of a and weights differ.")
-    axes = np.lib.array_utils.normalize_axis_tuple(axis, x.ndim)
-    if weights.shape != tuple(x.shape[i] for i in axes):
-        raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
-    ordered = call("ma.transpose", weights, tuple(axes.index(i) for i in sorted(axes)))
-    made: MaskedTensor = call("ma.reshape", ordered, tuple(n if i in axes else 1 for i, n in enumerate(x.shape)))
-    return made
+    scale = astype(as_tensor(count(a, axis, _kept(keepdims))), value.dtype)
+    return value, MaskedTensor(broadcast_to(scale, value.shape), None)
 
 
 def _running(name: str, neutral: int) -> None:

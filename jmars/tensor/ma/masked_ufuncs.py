@@ -23,6 +23,7 @@ from jmars.errors import UnsupportedError
 from jmars.kernels.elementwise import UFUNCS
 from jmars.tensor.ma.handle import MaskedTensor, data_of, fill_of, mask_of, whole_mask
 from jmars.tensor.ops.arguments import write_out
+from jmars.tensor.ops.numpy_code import on_tensors
 from jmars.tensor.ops.setitem import is_element
 from jmars.tensor.ops.shape import broadcast_to
 from jmars.tensor.ops.ufuncs import astype, ufunc, where
@@ -31,22 +32,12 @@ from jmars.tensor.tensor import Tensor, as_tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_CORE: Any = np.ma.core
 # function: (condition of its arguments under which it is undefined, value that NumPy's ufunc leaves there)
-_TINY = np.finfo(float).tiny
 _DOMAINS: dict[str, tuple[Callable[..., Any], float]] = {
-    "sqrt": (lambda x: x < 0.0, 0.0),
-    "log": (lambda x: x <= 0.0, 1.0),
-    "log2": (lambda x: x <= 0.0, 1.0),
-    "log10": (lambda x: x <= 0.0, 1.0),
-    "tan": (lambda x: abs(ufunc("cos")(x)) < 1e-35, 0.0),
-    "arcsin": (lambda x: (x > 1.0) | (x < -1.0), 0.0),
-    "arccos": (lambda x: (x > 1.0) | (x < -1.0), 0.0),
-    "arccosh": (lambda x: x < 1.0, 1.0),
-    "arctanh": (lambda x: (x > 1.0 - 1e-15) | (x < -1.0 + 1e-15), 0.0),
-    **dict.fromkeys(
-        ("divide", "floor_divide", "remainder", "fmod"),
-        (lambda x, y: ufunc("absolute")(x) * _TINY >= ufunc("absolute")(y), 1.0),
-    ),
+    op.__name__: (functools.partial(on_tensors(type(domain).__call__), domain), np.ravel(_CORE.ufunc_fills[op])[-1])
+    for op, domain in _CORE.ufunc_domain.items()
+    if domain is not None
 }
 # numpy.ma's functions made here, and other names of them
 _FUNCTIONS = {"angle": (), "around": ("round_", "round")} | {

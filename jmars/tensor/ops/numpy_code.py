@@ -26,8 +26,15 @@ _SMALLEST = 2**12  # bytes above which an array becomes a tensor: `np.outer` of 
 _LONG = 100  # entries of a list that are searched; longer lists hold numbers, or begin with an array
 
 
-def offer_numpys(name: str, *aliases: str, gives: str = "Tensor") -> Callable[..., Any]:
+MEANT: dict[Any, Any] = {}  # functions and classes of NumPy's code whose meaning on tensors is no name of the table
+
+
+def offer_numpys(
+    name: str, *aliases: str, gives: str = "Tensor", enter: Callable[[Any], Any] = as_tensor
+) -> Callable[..., Any]:
     """Register NumPy's function of a name, to run on tensors as NumPy wrote it; `gives` is the type of results.
+
+    `enter` makes tensors of NumPy's arrays among arguments and results.
 
     Examples
     --------
@@ -45,32 +52,32 @@ def offer_numpys(name: str, *aliases: str, gives: str = "Tensor") -> Callable[..
         if first == "tup" and not hasattr(args[0] if args else kwargs.get(first, ()), "__getitem__"):
             # refused by NumPy's dispatch, not by the code behind it
             raise TypeError('arrays to stack must be passed as a "sequence" type such as list or tuple.')
-        given = [one if k == place else _without_large(one) for k, one in enumerate(args)]
-        named = {key: one if key == "out" else _without_large(one) for key, one in kwargs.items()}
-        found = _on_tensors(theirs)(*given, **named)
+        given = [one if k == place else _without_large(one, enter) for k, one in enumerate(args)]
+        named = {key: one if key == "out" else _without_large(one, enter) for key, one in kwargs.items()}
+        found = on_tensors(theirs)(*given, **named)
         out = kwargs.get("out") if place is None or place >= len(args) else args[place]
         is_out = out is not None and (found is out or (type(out) is tuple and found is out[0]))
-        return found if is_out else _as_tensors(found)
+        return found if is_out else _as_tensors(found, enter)
 
     function.__name__, function.__doc__ = theirs.__name__, theirs.__doc__
     function.__signature__ = signature.replace(return_annotation=gives)  # type: ignore[attr-defined]
     return offers(name, *aliases)(takes_like(function) if "like" in parameters else function)
 
 
-def _without_large(value: Any) -> Any:
+def _without_large(value: Any, enter: Callable[[Any], Any]) -> Any:
     """Large arrays of NumPy as tensors; small ones are computed with at once."""
     if type(value) in (list, tuple):
         is_searched = len(value) < _LONG or isinstance(value[0], np.ndarray)
-        return type(value)(map(_without_large, value)) if is_searched else value
-    return as_tensor(value) if isinstance(value, np.ndarray) and value.nbytes > _SMALLEST else value
+        return type(value)(_without_large(one, enter) for one in value) if is_searched else value
+    return enter(value) if isinstance(value, np.ndarray) and value.nbytes > _SMALLEST else value
 
 
-def _as_tensors(found: Any) -> Any:
+def _as_tensors(found: Any, enter: Callable[[Any], Any]) -> Any:
     """NumPy's arrays in a result as tensors."""
     if isinstance(found, tuple | list):
-        parts = map(_as_tensors, found)
+        parts = (_as_tensors(one, enter) for one in found)
         return type(found)(*parts) if hasattr(found, "_fields") else type(found)(parts)
-    return as_tensor(found) if isinstance(found, np.ndarray | np.generic) else found
+    return enter(found) if isinstance(found, np.ndarray | np.generic) else found
 
 
 def _in_python(function: Any) -> Any:
@@ -79,7 +86,7 @@ def _in_python(function: Any) -> Any:
 
 
 @functools.cache
-def _on_tensors(theirs: FunctionType) -> FunctionType:
+def on_tensors(theirs: Any) -> FunctionType:
     """A function with the same code, whose global names mean functions of the table where NumPy's are meant."""
     known = theirs.__globals__
     meant: dict[str, Any] = {"__builtins__": builtins, "__name__": __name__, "__package__": known["__package__"]}
@@ -103,6 +110,8 @@ def _meant(value: Any) -> Any:
         return _Warnings
     if isinstance(value, ModuleType):
         return _Module(value) if value.__name__.partition(".")[0] == "numpy" else value
+    if callable(value) and value in MEANT:
+        return MEANT[value]
     if isinstance(value, np.ufunc | type) or not callable(value):
         return value
     found = find(value)
@@ -142,7 +151,7 @@ class _Later:
         self._theirs = theirs
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return _on_tensors(self._theirs)(*args, **kwargs)
+        return on_tensors(self._theirs)(*args, **kwargs)
 
 
 class _Module:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
+from jmars.tensor.ma.handle import MaskedTensor
 from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.small_values import small_values
 from jmars.tensor.tensor import as_tensor
@@ -414,3 +415,20 @@ def test_numpy_ma_of_a_program_refuses_what_would_forget_the_mask(name):
     x = ma.masked_array(mt.arange(40.0, chunk_size=10), mask=mt.arange(40, chunk_size=10) % 3 == 0)
     with pytest.raises(UnsupportedError, match=rf"np\.ma\.{name}\(x\.fetch\(\)\)"):
         getattr(np.ma, name)(x)
+
+
+def test_no_warning_tells_of_the_condition_where_a_function_is_undefined():
+    """A divisor counts as 0 beside a dividend times the least number: that product may be below all normal numbers."""
+    a = np.ma.array([0.1, 1.0, 2.0], mask=[False, False, True])
+    x = ma.array(mt.asarray(a.data, chunks=2), mask=a.mask)
+    with np.errstate(all="raise"):
+        same(x / 2, a / 2)
+        same(ma.log(x), np.ma.log(a))
+
+
+def test_small_arrays_of_numpy_beside_tensors_compute_no_value(engine):
+    """A masked array of NumPy that meets a tensor in NumPy's code would compute the tensor."""
+    x = ma.array(mt.ones((4, 6), chunk_size=3), mask=np.zeros((4, 6), bool))
+    made = [ma.average(x, 1, np.arange(1.0, 7.0)), ma.cov(x), ma.mask_rows(x), ma.masked_inside(x, 2, np.float64(1))]
+    assert not engine.chunks and all(isinstance(one, MaskedTensor) for one in made)
+    same(made[0], np.ma.average(np.ma.ones((4, 6)), 1, np.arange(1.0, 7.0)))
