@@ -212,7 +212,7 @@ def _descriptors() -> dict[tuple[int, str], str]:
             target = os.readlink(f"/proc/self/fd/{name}")
         except OSError:  # the descriptor of this very listing
             continue
-        if not target.startswith(f"/proc/{os.getpid()}/fd"):
+        if not target.startswith(f"/proc/{os.getpid()}/fd") and not target.endswith("/proj.db"):  # PROJ keeps it open
             found[int(name), target] = f"file descriptor {name} -> {target}"
     return found
 

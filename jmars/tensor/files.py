@@ -10,7 +10,7 @@ counterpart of `from_blocks`, calls a function with every chunk on the workers; 
 - Datasets of HDF5 files, by `h5py`. Workers read in parallel, also from a URL of fsspec. HDF5 lets a single process
   write at a time, so the writers take turns by a file lock. The file is written atomically (atomic_file.py); h5py gets
   the unfinished file as an open file, since HDF5 cannot open a file without a name.
-- Stacks of images, by Pillow, and GeoTIFF files, by rasterio.
+- Stacks of images, by Pillow.
 
 The libraries (extra `io`) are imported where a file of their format is read or written.
 """
@@ -357,15 +357,6 @@ def pillow() -> Any:
     return Image
 
 
-def rasterio() -> Any:
-    """Import `rasterio`; the ImportError names the extra to install."""
-    try:
-        import rasterio
-    except ImportError as error:
-        raise ImportError("GeoTIFF files need the package rasterio: pip install 'jmars[io]'") from error
-    return rasterio
-
-
 def read_image(path: str) -> Any:
     """Read the pixels of an image, shape (height, width) or (height, width, channels)."""
     with pillow().open(path) as image:
@@ -426,45 +417,6 @@ def read_images(names: tuple[str, ...], shape: tuple[int, ...], dtype: str, box:
             )
         found.append(image[box[1:]])
     return np.stack(found)
-
-
-@offers("from_geotiff")
-def from_geotiff(path: Any, chunk_size: ChunkSize = None, *, chunks: ChunkSize = None) -> Tensor:
-    """Read the bands of a GeoTIFF or other raster of rasterio lazily, shape (bands, height, width).
-
-    Parameters
-    ----------
-    path
-        A path or URL that all workers can read. It must not change while it is used.
-    chunk_size, chunks
-        Chunk sizes; by default whole blocks of the file, up to the default chunk size.
-
-    Raises
-    ------
-    ImportError
-        If rasterio is not installed.
-    rasterio.errors.RasterioIOError
-        If the file does not exist, or rasterio cannot read it.
-    """
-    text = os.fspath(path)
-    place = text if "://" in text else os.path.abspath(text)
-    with rasterio().open(place) as file:
-        shape, kind = (file.count, file.height, file.width), check_dtype(np.result_type(*file.dtypes))
-        own, is_here = (file.count, *map(max, zip(*file.block_shapes))), file.driver == "GTiff"
-    splits = aligned_splits(shape, kind, own, chunk_size, chunks)
-    read = functools.partial(read_raster, place, str(kind))
-    return from_blocks(
-        read, shape, kind, splits, name="from_geotiff", pure=is_here, files=[place], pieces=(1, *own[1:])
-    )
-
-
-def read_raster(path: str, dtype: str, box: tuple[slice, ...]) -> Any:
-    """A box of the bands, on a worker."""
-    bands, rows, columns = box
-    library = rasterio()
-    with library.open(path) as file:
-        window = library.windows.Window.from_slices((rows.start, rows.stop), (columns.start, columns.stop))
-        return file.read(list(range(bands.start + 1, bands.stop + 1)), window=window, out_dtype=dtype)
 
 
 _LOCAL = struct.Struct("<4s5H3I2H")  # local header of a member; the lengths of its name and extra field come last

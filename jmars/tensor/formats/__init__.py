@@ -4,11 +4,12 @@ A format's library belongs to an extra and is imported where a file of the forma
 
 - common.py: libraries of extras; errors that name the file; pyramids
 - tiff.py: TIFF and OME-TIFF files, by tifffile
+- rasters.py: GeoTIFF and other rasters, by rasterio
 - ome_zarr.py: OME-Zarr images, pyramids of Zarr arrays
 - fits.py: FITS images and cubes, by astropy
 - netcdf.py: variables of NetCDF 4 files, by h5netcdf
 """
 
-from jmars.tensor.formats import fits, netcdf, ome_zarr, tiff
+from jmars.tensor.formats import fits, netcdf, ome_zarr, rasters, tiff
 
-__all__ = ["fits", "netcdf", "ome_zarr", "tiff"]
+__all__ = ["fits", "netcdf", "ome_zarr", "rasters", "tiff"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -60,16 +60,21 @@ def reading(place: str, kind: str) -> Iterator[None]:
         ) from error
 
 
-def pyramid(x: Tensor, levels: int, axes: Sequence[int]) -> list[Tensor]:
-    """An array and its coarser levels, each the mean of 2 x 2 elements along `axes` of the level above.
+def pyramid(x: Tensor, levels: int, axes: Sequence[int], coarser: Callable[..., Any] | None = None) -> list[Tensor]:
+    """An array and its coarser levels, each `coarser(above, {axis: 2})`, by default the mean of 2 x 2 elements.
 
-    A last odd element is left out; whole numbers are rounded.
+    A last odd element along an axis is left out; means of whole numbers are rounded.
     """
     found = [x]
     for _ in range(1, levels):
         above = found[-1]
         if min(above.shape[axis] for axis in axes) < 2:
             raise ValueError(f"an array of shape {x.shape} has at most {len(found)} levels")
-        means = call("coarsen", np.mean, above, dict.fromkeys(axes, 2), trim_excess=True)
-        found.append((means if x.dtype.kind in "fc" else call("rint", means)).astype(x.dtype))
+        value = (coarser or means)(above, dict.fromkeys(axes, 2))
+        found.append((value if x.dtype.kind in "fc" else call("rint", value)).astype(x.dtype))
     return found
+
+
+def means(x: Tensor, blocks: Mapping[int, int]) -> Any:
+    """Means of neighbours."""
+    return call("coarsen", np.mean, x, blocks, trim_excess=True)

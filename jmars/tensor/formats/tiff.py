@@ -154,66 +154,75 @@ def to_tiff(x: Any, path: Any, *, levels: int = 1, tile: tuple[int, int] = (256,
     options.setdefault("photometric", "rgb" if small and not options.get("planarconfig") else "minisblack")
     samples = options["photometric"] in ("rgb", "ycbcr") or options.get("planarconfig") in ("contig", 1)
     rows = tensor.ndim - 2 - samples
-    write_tiles(pyramid(tensor, levels, (rows, rows + 1)), place, tile, rows, ome, bigtiff, options)
+    images = pyramid(tensor, levels, (rows, rows + 1))
+    write_tiles(Pages(tuple(one.shape for one in images), rows, tile, ome, bigtiff), images, place, options)
 
 
-def write_tiles(
-    levels: Sequence[Tensor],
-    place: str,
-    tile: tuple[int, int],
-    rows: int,
-    ome: bool,
-    bigtiff: bool | None,
-    options: Any,
-) -> None:
-    """Write the levels of a pyramid; `rows` is the axis of rows."""
-    big = sum(one.nbytes for one in levels) > CLASSIC_BYTES if bigtiff is None else bigtiff
-    how = {name: value for name, value in options.items() if name not in PAGES_ONLY}
+@dataclass(frozen=True)
+class Pages:
+    """How the levels of a pyramid lie in the pages of a TIFF file."""
+
+    shapes: tuple[tuple[int, ...], ...]  # of the levels
+    rows: int  # axis of rows
+    tile: tuple[int, int]
+    ome: bool = False  # coarser levels in sub-IFDs, as OME-TIFF has them; else in further pages, as GeoTIFF has them
+    bigtiff: bool | None = None
+    planes: int = 1  # samples of a page in planes apart; more than 1: the axis before the rows
+
+    def write(self, part: str, dtype: np.dtype[Any], big: bool, options: Mapping[str, Any]) -> None:
+        """Write all pages without pixels."""
+        tifffile = library("tifffile", "microscopy")  # which would follow the link of a file without a name
+        tags = {name: value for name, value in options.items() if name not in PAGES_ONLY}
+        with open(part, "w+b") as stream, tifffile.TiffWriter(stream, bigtiff=big, byteorder="<", ome=self.ome) as file:
+            for level, shape in enumerate(self.shapes):
+                number = math.prod(shape[: self.rows]) * math.prod(
+                    -(-n // size) for n, size in zip(shape[self.rows :], self.tile)
+                )
+                of = {**tags, "subfiletype": 1, "metadata": None} if level else dict(options)
+                of |= {"subifds": len(self.shapes) - 1} if self.ome and not level else {}
+                empty = itertools.repeat(b"", number)
+                file.write(empty, shape=shape, dtype=dtype, tile=self.tile, **of)
+
+    def tables(self, part: str) -> list[tuple[Array, tuple[int, int]]]:
+        """For each level: places of the tables of offsets and of lengths, by page, and the bytes of their entries."""
+        number = math.prod(self.shapes[0][: self.rows]) // self.planes
+        with open(part, "rb") as stream, library("tifffile", "microscopy").TiffFile(stream) as file:
+            file.pages.useframes = False  # frames know no places of tables
+            found: list[list[Any]] = [[] for _ in self.shapes]
+            for page in itertools.islice(file.pages, number if self.ome else number * len(self.shapes)):
+                level = 0 if self.ome else page.index // number
+                for k, one in enumerate([page, *(page.pages or ())]):
+                    found[level + k].append([one.tags["TileOffsets"], one.tags["TileByteCounts"]])
+            return [
+                (
+                    np.array([[tag.valueoffset for tag in tags] for tags in of_level]),
+                    (ENTRY[int(of_level[0][0].dtype)], ENTRY[int(of_level[0][1].dtype)]),
+                )
+                for of_level in found
+            ]
+
+
+PAGES_ONLY = {"metadata", "description", "resolution", "resolutionunit", "extratags", "software", "datetime"}
+BLOCKS_NOT = PAGES_ONLY | {"planarconfig", "extrasamples"}  # options that a block of planes is not encoded by
+
+
+def write_tiles(pages: Pages, levels: Sequence[Tensor], place: str, options: Mapping[str, Any]) -> None:
+    """Compute the levels of a pyramid, in one job, and write the file."""
+    big = sum(one.nbytes for one in levels) > CLASSIC_BYTES if pages.bigtiff is None else pages.bigtiff
+    not_blocks = PAGES_ONLY if pages.planes == 1 else BLOCKS_NOT
+    how = {name: value for name, value in options.items() if name not in not_blocks}
+    rows, tile = pages.rows, pages.tile
     with claimed(place), atomic_file(place) as part:
-        _write_pages(part, levels, tile, rows, ome, big, options)
+        pages.write(part, levels[0].dtype, big, options)
         nodes = []
-        for one, (tables, sizes) in zip(levels, _tables(part, len(levels), math.prod(levels[0].shape[:rows]))):
+        for one, (tables, sizes) in zip(levels, pages.tables(part)):
             lengths = tuple(
                 whole_pieces(axis, tile[i - rows], 0) if rows <= i < rows + 2 else axis if i < rows else (one.shape[i],)
                 for i, axis in enumerate(one.chunks)
             )
-            write = TileWriter(part, place, one.shape, rows, tile, tables, sizes, big, how)
+            write = TileWriter(part, place, one.shape, pages, tables, sizes, big, how)
             nodes.append(block_writes(rechunk(one, lengths), write, "to_tiff"))
         get_engine().execute(nodes)
-
-
-PAGES_ONLY = {"metadata", "description", "resolution", "resolutionunit", "extratags", "software", "datetime"}
-
-
-def _write_pages(
-    part: str, levels: Sequence[Tensor], tile: tuple[int, int], rows: int, ome: bool, big: bool, options: Any
-) -> None:
-    """Write all pages without pixels; the coarser levels are below the pages of the first."""
-    tifffile = library("tifffile", "microscopy")  # which would follow the link of a file without a name
-    with open(part, "w+b") as opened, tifffile.TiffWriter(opened, bigtiff=big, byteorder="<", ome=ome) as file:
-        for number, one in enumerate(levels):
-            pages = math.prod(one.shape[:rows])
-            tiles = math.prod(-(-n // size) for n, size in zip(one.shape[rows:], tile))
-            of = {"subifds": len(levels) - 1} if number == 0 else {"subfiletype": 1, "metadata": None}
-            empty = itertools.repeat(b"", pages * tiles)
-            file.write(empty, shape=one.shape, dtype=one.dtype, tile=tile, **{**options, **of})
-
-
-def _tables(part: str, levels: int, pages: int) -> list[tuple[Array, tuple[int, int]]]:
-    """For each level: places of the tables of offsets and of lengths, by page, and the bytes of their entries."""
-    with open(part, "rb") as opened, library("tifffile", "microscopy").TiffFile(opened) as file:
-        file.pages.useframes = False  # frames know no places of tables
-        found: list[list[Any]] = [[] for _ in range(levels)]
-        for page in itertools.islice(file.pages, pages):
-            for level, below in enumerate([page, *(page.pages or ())]):
-                found[level].append([below.tags["TileOffsets"], below.tags["TileByteCounts"]])
-        return [
-            (
-                np.array([[tag.valueoffset for tag in tags] for tags in of_level]),
-                (ENTRY[int(of_level[0][0].dtype)], ENTRY[int(of_level[0][1].dtype)]),
-            )
-            for of_level in found
-        ]
 
 
 ENTRY = {3: 2, 4: 4, 16: 8}  # bytes, by TIFF's number of the type
@@ -226,8 +235,7 @@ class TileWriter:
     part: str
     place: str  # for errors
     shape: tuple[int, ...]
-    rows: int  # axis
-    tile: tuple[int, int]
+    pages: Pages
     tables: Array  # places of the tables of offsets and of lengths, by page
     sizes: tuple[int, int]  # bytes of an entry in either table
     big: bool
@@ -235,39 +243,42 @@ class TileWriter:
 
     def __call__(self, box: tuple[slice, ...], block: Any) -> None:
         """Append the encoded tiles of a block, under the file's lock, and enter them in the tables."""
-        encoded = self.encoded(block)
+        encoded, rows = self.encoded(block), self.pages.rows
         (first, last), (left, right) = (
-            (one.start // size, -(-one.stop // size)) for one, size in zip(box[self.rows :], self.tile)
+            (one.start // size, -(-one.stop // size)) for one, size in zip(box[rows:], self.pages.tile)
         )
-        across = -(-self.shape[self.rows + 1] // self.tile[1])
-        pages = (
-            np.ravel_multi_index(np.ix_(*(np.r_[one] for one in box[: self.rows])), self.shape[: self.rows])
-            if (self.rows)
-            else np.zeros(1, int)
-        )
+        down, across = (-(-n // size) for n, size in zip(self.shape[rows:], self.pages.tile))
         with open(self.part, "r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             end = file.seek(0, os.SEEK_END)
             starts = np.cumsum([end + end % 2, *(n + n % 2 for n in map(len, encoded))])  # even, as TIFF has it
             if starts[-1] > 2**32 and not self.big:
                 raise StorageError(f"{self.place} becomes larger than 4 GiB; give bigtiff=True")
-            file.write(b"\0" * (end % 2) + b"".join(one + b"\0" * (len(one) % 2) for one in encoded))
+            file.write(b"\0" * (end % 2))
+            file.writelines(part for one in encoded for part in (one, b"\0" * (len(one) % 2)))
             number = 0
-            for page, row in itertools.product(pages.reshape(-1).tolist(), range(first, last)):
+            for image, row in itertools.product(self._images(box), range(first, last)):
+                page, plane = divmod(image, self.pages.planes)
                 here = slice(number, number + right - left)
                 lengths = [len(one) for one in encoded[here]]
                 for table, size, values in zip(self.tables[page], self.sizes, (starts[here], lengths)):
-                    file.seek(int(table) + (row * across + left) * size)
+                    file.seek(int(table) + ((plane * down + row) * across + left) * size)
                     file.write(np.asarray(values).astype(f"<u{size}").tobytes())
                 number = here.stop
 
-    def encoded(self, block: Any) -> list[bytes]:
+    def _images(self, box: tuple[slice, ...]) -> list[int]:
+        """Numbers of the images of rows and columns that a block has parts of."""
+        lead = self.shape[: self.pages.rows]
+        numbers = np.arange(math.prod(lead)).reshape(lead)[box[: self.pages.rows]]
+        return [int(one) for one in numbers.reshape(-1)]
+
+    def encoded(self, block: Any) -> list[memoryview]:
         """The tiles of a block as a TIFF file has them, page by page."""
         tifffile, buffer = library("tifffile", "microscopy"), io.BytesIO()
         with tifffile.TiffWriter(buffer, bigtiff=self.big, byteorder="<") as file:
-            file.write(block, tile=self.tile, metadata=None, **self.options)
+            file.write(block, tile=self.pages.tile, metadata=None, **self.options)
         buffer.seek(0)
-        found = buffer.getvalue()
+        found = memoryview(buffer.getvalue())
         with tifffile.TiffFile(buffer) as file:
             segments = [pair for page in file.pages for pair in zip(page.dataoffsets, page.databytecounts)]
         return [found[start : start + n] for start, n in segments]

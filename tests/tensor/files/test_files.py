@@ -327,19 +327,6 @@ def test_parts_of_files_are_read(cluster, tmp_path):
         assert float(x.mean(axis=0)[4]) == float(x.mean(axis=0).fetch()[4])
 
 
-@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # of a library that rasterio stands on
-def test_rasters_are_read_by_their_blocks(cluster, tmp_path):
-    rasterio = pytest.importorskip("rasterio")
-    bands = np.random.default_rng(1).integers(0, 255, (2, 64, 48), np.uint8)
-    profile = {"driver": "GTiff", "count": 2, "height": 64, "width": 48, "dtype": "uint8", "tiled": True}
-    transform = rasterio.transform.from_origin(0, 64, 1, 1)
-    with rasterio.open(tmp_path / "a.tif", "w", blockxsize=16, blockysize=16, transform=transform, **profile) as file:
-        file.write(bands)
-    found = mt.from_geotiff(tmp_path / "a.tif", chunk_size=(1, 32, 16))
-    np.testing.assert_array_equal(found, bands)
-    np.testing.assert_array_equal(mt.from_geotiff(tmp_path / "a.tif").max(axis=(1, 2)), bands.max(axis=(1, 2)))
-
-
 def test_blocks_are_handed_out_where_they_stand(cluster, tmp_path):
     def write(at, block):
         np.save(tmp_path / f"{at[0].start}-{at[1].start}.npy", block)
