@@ -11,6 +11,7 @@ xarray's function of the same name and calls it for other arrays. A function tha
 - Groups: flox dispatches on Dask and Cubed, and takes tensors for arrays of NumPy: it would compute them at once.
 - Equality without values, for `merge` and `concat`: the same node is equal.
 - `ffill` and `bfill` bring a line into one chunk; bottleneck and numbagg would take a tensor for an array of NumPy.
+- Data sets of tensors are not written over their sources, and NetCDF files appear when complete.
 - Weights are checked where they are computed, not when `weighted` is called.
 
 Source: xarray `namedarray/parallelcompat.py`, `core/indexing.py`, `core/nputils.py`, `core/utils.py`,
@@ -32,7 +33,7 @@ from xarray.namedarray.parallelcompat import ChunkManagerEntrypoint
 
 import jmars.tensor as mt
 from jmars.client.session import execute
-from jmars.client.xarray_store import Write, later
+from jmars.client.xarray_store import Write, checked_to_zarr, later, whole_to_netcdf
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.gufuncs import apply_gufunc
 from jmars.tensor.ops.map_blocks import map_blocks, single_chunk_along
@@ -48,6 +49,7 @@ def _piece(given: Any, length: int) -> int:
     return min(int(longest or length), length)
 
 
+WRITERS = ("writers", "api")  # modules with to_zarr and to_netcdf, in new and in older versions
 Make = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -253,6 +255,15 @@ class _Reader:
     def __init__(self, data: Any) -> None:
         self.data = data
 
+    @property
+    def source(self) -> Any:
+        """The Zarr array, or the path of the file; None for arrays of the memory."""
+        data = self.data
+        while hasattr(data, "array"):
+            data = data.array
+        opened = getattr(getattr(getattr(data, "datastore", None), "_manager", None), "_args", (None,))
+        return _zarr_array(data) or (opened[0] if isinstance(opened[0], str) else None)
+
     def __call__(self, box: tuple[slice, ...]) -> Any:
         """Elements of the array."""
         with many_requests(_zarr_array(self.data)):
@@ -268,6 +279,10 @@ def adapt() -> None:
         _replace(pycompat, "is_0d_dask_array", _element)
         _replace(duck_array_ops, "lazy_array_equiv", _same_node)
         _replace(duck_array_ops, "push", _along_lines)
+        for home in WRITERS:
+            if module := sys.modules.get(f"xarray.backends.{home}"):
+                _replace(module, "to_zarr", checked_to_zarr)
+                _replace(module, "to_netcdf", whole_to_netcdf)
         if hasattr(weighted, "is_duck_dask_array"):
             weighted.is_duck_dask_array = _lazy(weighted.is_duck_dask_array)
 

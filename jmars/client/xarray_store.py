@@ -8,20 +8,25 @@ process, a window of chunks at a time.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from operator import gt
 from typing import Any, NoReturn
 
 import numpy as np
 
 from jmars.errors import UnsupportedError
+from jmars.tensor.atomic_file import atomic_file, claimed
 from jmars.tensor.engine import get_engine
 from jmars.tensor.files import moved
 from jmars.tensor.operand import TensorData
+from jmars.tensor.ops.npy import FromBlocks, is_url
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_graph import LinkedGraph
-from jmars.tensor.zarr_arrays import opens_on_workers, write_zarr
+from jmars.tensor.zarr_arrays import opens_on_workers, refuse_own_source, sources, write_zarr
 
 Box = tuple[slice, ...]
 WINDOW_SHARE = 4  # of the memory limit: the part that a window of chunks may take
@@ -70,6 +75,50 @@ def later(write: Write) -> Any:
     except ImportError as error:
         raise ImportError("compute=False gives a handle of Dask: pip install dask") from error
     return delayed(write, pure=False)()
+
+
+def checked_to_zarr(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    """`to_zarr` of xarray; a place with sources of a variable is refused before old data are removed."""
+
+    @functools.wraps(theirs)
+    def to_zarr(*args: Any, **kwargs: Any) -> Any:
+        given = inspect.signature(theirs).bind(*args, **kwargs).arguments
+        store, group = given.get("store"), given.get("group") or ""
+        for name, tensor in _tensors(given["dataset"]) if store is not None and not given.get("append_dim") else ():
+            is_read = isinstance(tensor.data.op, FromBlocks)  # a variable that is written as it was read may stay
+            if given.get("mode") == "w":
+                refuse_own_source(tensor, store, group, given.get("storage_options"))
+            elif not is_read:
+                refuse_own_source(tensor, store, f"{group}/{name}", given.get("storage_options"))
+        return theirs(*args, **kwargs)
+
+    return to_zarr
+
+
+def whole_to_netcdf(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    """`to_netcdf` of xarray; a new file has a temporary name until the end, and replaces no source of the data set."""
+
+    @functools.wraps(theirs)
+    def to_netcdf(*args: Any, **kwargs: Any) -> Any:
+        bound = inspect.signature(theirs).bind(*args, **kwargs)
+        given, tensors = bound.arguments, _tensors(bound.arguments["dataset"])
+        path, here = given.get("path_or_file"), given.get("compute", True) and not given.get("multifile")
+        is_new = here and given.get("mode", "w") == "w"
+        if not tensors or not is_new or not isinstance(path, str | os.PathLike) or is_url(path):
+            return theirs(*args, **kwargs)
+        place = os.path.abspath(os.path.expanduser(os.fspath(path)))
+        for _, tensor in tensors:
+            if os.path.realpath(place) in [os.path.realpath(one) for one in sources(tensor) if isinstance(one, str)]:
+                raise ValueError(f"the data set is computed from {place}; write it to another place")
+        with claimed(place), atomic_file(place, named=True) as part:
+            given["path_or_file"] = part
+            return theirs(*bound.args, **bound.kwargs)
+
+    return to_netcdf
+
+
+def _tensors(data: Any) -> list[tuple[Any, Tensor]]:
+    return [(name, one._data) for name, one in data.variables.items() if isinstance(one._data, Tensor)]
 
 
 def _write_here(parts: Sequence[tuple[Tensor, Any, tuple[int, ...]]]) -> None:

@@ -93,7 +93,7 @@ def _is_file(place: str, descriptor: int) -> bool:
 
 
 @contextmanager
-def atomic_file(path: str, keep: bool = True) -> Iterator[str]:
+def atomic_file(path: str, keep: bool = True, named: bool = False) -> Iterator[str]:
     """Yield a temporary path that this process and the workers can write; at the end the file replaces `path`.
 
     Parameters
@@ -102,31 +102,35 @@ def atomic_file(path: str, keep: bool = True) -> Iterator[str]:
         Absolute path.
     keep
         False: remove the temporary file at the end and leave `path` alone.
+    named
+        Whether the caller makes the file, by a library that needs a name.
 
     Raises
     ------
     OSError
         If the file cannot be made; the error names `path`, not the temporary path.
     """
-    named = f"{path}.{here()}-{os.getpid()}-{secrets.token_hex(4)}.part"
+    beside = f"{path}.{here()}-{os.getpid()}-{secrets.token_hex(4)}.part"
     _remove_left(path)
-    descriptor = _unnamed(path)
-    part = named if descriptor < 0 else f"/proc/{os.getpid()}/fd/{descriptor}"
+    descriptor = -1 if named else _unnamed(path)
+    part = beside if descriptor < 0 else f"/proc/{os.getpid()}/fd/{descriptor}"
     try:
         yield part
         if keep and descriptor >= 0:
-            os.link(f"/proc/self/fd/{descriptor}", named, src_dir_fd=descriptor)  # with src_dir_fd the link is followed
+            os.link(
+                f"/proc/self/fd/{descriptor}", beside, src_dir_fd=descriptor
+            )  # with src_dir_fd the link is followed
         if keep:
-            os.replace(named, path)
+            os.replace(beside, path)
     except OSError as error:
-        if error.filename in (part, named):
+        if error.filename in (part, beside):
             raise OSError(error.errno, error.strerror, path) from error
         raise
     finally:
         if descriptor >= 0:
             os.close(descriptor)
-        if os.path.lexists(named):
-            os.unlink(named)
+        if os.path.lexists(beside):
+            os.unlink(beside)
 
 
 @contextmanager

@@ -14,6 +14,7 @@ import asyncio
 import json
 import os
 import secrets
+import shutil
 import socket
 import threading
 import time
@@ -107,6 +108,9 @@ def whole_arrays(arrays: Sequence[Any], how: How) -> Iterator[None]:
         except BaseException as error:
             try:
                 for one, names in fresh if is_ours else ():
+                    if (folder := _folder(one)) and not names - DOCUMENTS:
+                        shutil.rmtree(folder)
+                        continue
                     _sync(_remove(one, _sync(_names(one)) - (set() if how == "over" else names - DOCUMENTS)))
             except Exception as second:
                 error.add_note(f"pieces that were written could not be removed: {type(second).__name__}: {second}")

@@ -11,7 +11,7 @@ import io
 import os
 import pickle
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -278,7 +278,7 @@ def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool =
     """
     zarr, store = zarr_library(), zarr_store(url)
     tensor: Tensor = as_tensor(x)
-    _refuse_own_source(tensor, url, component, storage_options)
+    refuse_own_source(tensor, url, component, storage_options)
     if isinstance(url, zarr.Array):
         if url.shape != tensor.shape:
             raise ValueError(f"x has shape {tensor.shape}, the Zarr array {url.shape}; give an array of equal shape")
@@ -325,19 +325,28 @@ def _writable(array: Any) -> Any:
     return array
 
 
-def _refuse_own_source(tensor: Tensor, url: Any, component: str | None, options: Mapping[str, Any] | None) -> None:
+def refuse_own_source(tensor: Tensor, url: Any, component: str | None, options: Mapping[str, Any] | None) -> None:
     """Refuse to write over a Zarr array that a tensor is computed from, whose elements are read during the write."""
+    for read in sources(tensor):
+        if not isinstance(read, str):
+            (where, path), (system, target) = _place(read), _place(zarr_store(url), component, options)
+            if where == system and (not target or f"{path}/".startswith(f"{target}/")):  # there, or within
+                raise ValueError(f"x is computed from {read.store_path}; write it to another place")
+
+
+def sources(tensor: Tensor) -> Iterator[Any]:
+    """Zarr arrays, and paths of xarray's files, that the run of a tensor reads."""
     seen, left = set(), [tensor.data]
     for node in left:  # grows during the loop
         if node.key in seen or has_value(node):
             continue
         seen.add(node.key)
         left += node.op.inputs
-        if isinstance(node.op, FromBlocks) and node.op.function == "from_zarr":
-            read = unpickled(node.op.blob).args[0]
-            (where, path), (system, target) = _place(read), _place(zarr_store(url), component, options)
-            if where == system and (not target or f"{path}/".startswith(f"{target}/")):  # there, or within
-                raise ValueError(f"x is computed from {read.store_path}; write it to another place")
+        if isinstance(node.op, FromBlocks) and node.op.function in ("from_zarr", "read"):
+            read = unpickled(node.op.blob)
+            found = read.args[0] if node.op.function == "from_zarr" else getattr(read, "source", None)
+            if found is not None:
+                yield found
 
 
 def _place(node: Any, path: str | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, str]:

@@ -186,3 +186,63 @@ def test_a_source_larger_than_its_zarr_array_is_refused_and_not_cut(cluster, tmp
             JmarsManager().store(x, target)
     JmarsManager().store(mt.ones(3), target)
     assert target[:].tolist() == [1, 1, 1, 0]
+
+
+def test_a_data_set_is_not_written_over_its_source(lazy, cluster, tmp_path):
+    place = tmp_path / "a.zarr"
+    lazy.to_zarr(place, consolidated=False)
+    before = stored(place)
+    with xr.open_zarr(place, consolidated=False, chunked_array_type="jmars") as opened:
+        with pytest.raises(ValueError, match=r"x is computed from .*a.zarr/[ab]; write it to another place"):
+            (opened * 2).to_zarr(place, mode="w", consolidated=False)
+        with pytest.raises(ValueError, match="is computed from"):
+            (opened[["a"]] + opened.b).to_zarr(f"{tmp_path}/../{tmp_path.name}/a.zarr", mode="a", consolidated=False)
+        assert stored(place).identical(before)
+        opened.assign(c=opened.a * 2).to_zarr(place, mode="a", consolidated=False)
+        assert stored(place).identical(before.assign(c=before.a * 2))
+    with xr.open_zarr(place, consolidated=False, chunked_array_type="jmars") as opened:
+        (opened * 2).to_zarr(place, append_dim="t", consolidated=False)
+    before = before.assign(c=before.a * 2)
+    assert stored(place).equals(xr.concat([before, before * 2], "t"))
+
+
+def test_a_netcdf_file_is_whole_or_not_there(lazy, cluster, tmp_path):
+    pytest.importorskip("h5netcdf")
+    path, copy = tmp_path / "a.nc", tmp_path / "b.nc"
+    lazy.to_netcdf(path, engine="h5netcdf")
+
+    def fails(block):
+        raise KeyError("a chunk")
+
+    with pytest.raises(KeyError, match="a chunk"):
+        lazy.map(lambda x: x.copy(data=x.data.map_blocks(fails, dtype=float))).to_netcdf(path, engine="h5netcdf")
+    assert os.listdir(tmp_path) == ["a.nc"]
+    with xr.open_dataset(path, engine="h5netcdf", chunks={"t": 16}, chunked_array_type="jmars") as opened:
+        with pytest.raises(ValueError, match=f"computed from {path}; write it to another place"):
+            (opened + 1).to_netcdf(path, engine="h5netcdf")
+        (opened + 1).to_netcdf(copy, engine="h5netcdf")
+    with xr.open_dataset(path, engine="h5netcdf") as old, xr.open_dataset(copy, engine="h5netcdf") as new:
+        assert old.equals(lazy.compute()) and new.equals((lazy + 1).compute())
+
+
+def test_readers_find_a_variable_when_it_is_whole(lazy, cluster, tmp_path):
+    seen, place = tmp_path / "seen", str(tmp_path / "a.zarr")
+
+    def see(block):
+        with open(seen, "a") as file:
+            file.write(f"{os.path.exists(place + '/a/zarr.json')} ")
+        return block
+
+    watched = lazy.map(lambda x: x.copy(data=x.data.map_blocks(see, dtype=float)))
+    watched.to_zarr(place, consolidated=False)
+    assert set(seen.read_text().split()) == {"False"} and stored(place).equals(lazy.compute())
+
+    def fails(block):
+        raise KeyError("a chunk")
+
+    failing = lazy.map(lambda x: x.copy(data=x.data.map_blocks(fails, dtype=float)))
+    with pytest.raises(KeyError, match="a chunk"):
+        failing.to_zarr(place, mode="w", consolidated=False)
+    assert not stored(place).data_vars
+    lazy.to_zarr(place, mode="w", consolidated=False)
+    assert stored(place).equals(lazy.compute())

@@ -18,7 +18,7 @@ TABLE = """
             tensor/ops/*random*
    920  parts: only what results need is read
             tensor/parts.py optimize/parts.py optimize/sources.py
-  2460  files
+  2475  files
             tensor/files.py tensor/zarr_arrays.py tensor/whole_zarr.py tensor/ops/npy.py tensor/atomic_file.py
   1250  formats of images, telescopes and weather
             tensor/formats/*
@@ -97,7 +97,7 @@ TABLE = """
             reports/*
   4010  local deploy and actors
             deploy/* actors/*
-   520  xarray
+   550  xarray
             client/xarray*.py
   4500  client core
             client/*
