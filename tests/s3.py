@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from typing import Any
 
 BUSY = b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
+EXPIRED = b"<?xml version='1.0'?><Error><Code>ExpiredToken</Code><Message>The token has expired.</Message></Error>"
 SECRET = "planted-b9e1f7c4-secret"
 BUCKET = "data"
 
@@ -30,6 +31,7 @@ class Proxy:
         self.upstream, self.random = upstream, random.Random(0)
         self.delay = 0.0  # seconds before each request
         self.busy = self.cut = 0.0  # chances of 503, and of a body that ends halfway
+        self.wrong = self.expired = 0.0  # chances of a wrong byte in a body, and of keys that have expired
         self.counts: Counter[str] = Counter()  # requests by method, and faults
         self.at_once = self.most_at_once = 0
         self._writers: set[asyncio.StreamWriter] = set()  # of kept connections
@@ -69,7 +71,7 @@ class Proxy:
     def reset(self) -> None:
         """Counts anew, without faults."""
         self.counts.clear()
-        self.busy = self.cut = self.delay = 0.0
+        self.busy = self.cut = self.wrong = self.expired = self.delay = 0.0
         self.most_at_once = 0
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -93,14 +95,13 @@ class Proxy:
         method = head.split(b" ", 1)[0].decode()
         self.counts[method] += 1
         await asyncio.sleep(self.delay)
-        if self.random.random() < self.busy:
-            self.counts["busy"] += 1
-            answer = b"HTTP/1.1 503 Slow Down\r\nContent-Type: application/xml\r\nContent-Length: %d\r\n\r\n" % len(
-                BUSY
-            )
-            writer.write(answer + (BUSY if method != "HEAD" else b""))
-            await writer.drain()
-            return True
+        for name, status, text in (("busy", b"503 Slow Down", BUSY), ("expired", b"400 Bad Request", EXPIRED)):
+            if self.random.random() < getattr(self, name):
+                self.counts[name] += 1
+                told = b"HTTP/1.1 %s\r\nContent-Type: application/xml\r\nContent-Length: %d\r\n\r\n"
+                writer.write(told % (status, len(text)) + (text if method != "HEAD" else b""))
+                await writer.drain()
+                return True
         up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self.upstream, limit=2**26)
         lines = [line for line in head.split(b"\r\n")[:-2] if not line.lower().startswith((b"connection:", b"expect:"))]
         up_writer.write(b"\r\n".join([*lines, b"Connection: close", b"", b""]) + body)
@@ -111,6 +112,10 @@ class Proxy:
             kept.append(b"Content-Length: %d" % len(payload))
         cut = method == "GET" and len(payload) > 1 and self.random.random() < self.cut
         self.counts["cut"] += cut
+        if method == "GET" and len(payload) > 1 and self.random.random() < self.wrong:
+            self.counts["wrong"] += 1
+            middle = len(payload) // 2
+            payload = payload[:middle] + bytes([payload[middle] ^ 1]) + payload[middle + 1 :]
         writer.write(b"\r\n".join([*kept, b"", b""]) + payload[: len(payload) // 2 if cut else None])
         await writer.drain()
         return not cut
