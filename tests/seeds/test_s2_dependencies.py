@@ -3,6 +3,7 @@
 import itertools
 import random
 import sys
+import threading
 from collections import Counter
 
 import pytest
@@ -74,6 +75,25 @@ def test_s2_11_threads_that_race_run_every_vertex_once():
     finally:
         sys.setswitchinterval(interval)
     assert set(runs.values()) == {21} and len(runs) == width * depth
+
+
+def test_s2_11_no_thread_waits_for_changes_of_counters_by_another():
+    """The truth of a condition is asked while its counters change: here this takes until readers elsewhere have run."""
+    ran = threading.Event()
+
+    class Slow:
+        def __bool__(self):
+            return ran.wait(60)
+
+    builder = GraphBuilder()
+    builder.function(Slow, [], "flag")
+    builder.function(lambda: 1, [], "a")
+    builder.function(lambda a: a + 1, ["a"], "b")
+    builder.function(lambda b: ran.set() or b * 10, ["b"], "c")
+    builder.select("y", "flag", "c", "a")
+    with ThreadPoolExecutor(2) as threads:
+        assert builder.finish().build().run("y", "c", executor=threads).result(60) == (20, 20)
+    assert ran.is_set()
 
 
 def test_s2_12_the_two_orders_of_an_unconditional_dependency():

@@ -1,7 +1,9 @@
 """Seed 002's engine: essential and mutable dependencies, executors, closures, channels, formulas, errors, cost."""
 
 import asyncio
+import sys
 import threading
+from collections import Counter
 from contextlib import nullcontext
 
 import pytest
@@ -252,3 +254,22 @@ def test_s2_17_a_pooled_instance_is_built_once():
     """How much that saves, and what a lock costs: `python -m tests.benchmarks flow`."""
     assert built_in_runs(lambda builder: GraphPool(builder, 1).lent) == 3
     assert built_in_runs(lambda builder: lambda: nullcontext(builder.build())) == 15  # so the test fails without a pool
+
+
+def test_s2_17_a_plain_vertex_costs_one_call():
+    """Nothing is called for a lock, an event or a message; seconds: `python -m tests.benchmarks flow`."""
+    builder, count = GraphBuilder(), 300
+    builder.input("x0")
+    for k in range(count):
+        builder.function(lambda x: x + 1, [f"x{k}"], f"x{k + 1}", f"v{k}")
+    pool, calls = GraphPool(builder.finish(), 1), Counter()
+    for _ in range(2):  # the second run finds what the first one activated
+        calls.clear()
+        with pool.lent() as graph:
+            sys.setprofile(lambda frame, event, arg: calls.update([event]))
+            try:
+                closure = graph.run(f"x{count}", given={"x0": 0})
+            finally:
+                sys.setprofile(None)
+            assert closure.result() == count
+    assert count < calls["call"] < count + 50

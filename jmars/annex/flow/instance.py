@@ -1,23 +1,23 @@
 """`Graph`: an instance of a graph, used by a single run at a time.
 
-`Graph` wraps an `Activation`. Threads that run vertices never touch counters: they append events to `_mail` (an atomic
-operation of a deque) and then try the `_baton`, a lock without waiters. The thread that gets the baton applies all
-events to plain ints and lists; other threads go on, since the holder reads the mail again after releasing the baton. So
-no thread queues for a critical section, a finished vertex costs a single attempt at a lock, and the code is correct on
-free-threaded Python too, where `x -= 1` is not atomic.
+`Graph` wraps an `Activation`, the counters of a run. No lock guards an instance: threads change counters of single
+dependencies and vertices, and the thread that completes a count acts.
 
-`Activation` is the state machine of a run: the active, ready and done data and vertices. Pure: events (data requested,
-data released, vertex finished) go in, the vertices that can run come out. The machine knows no thread, executor or
-processor; `Graph` ensures that a single thread at a time calls it.
+A counter is a list of tokens, as Python has no atomic integer: `pop` is a single step in C, with and without a global
+interpreter lock, so a token is drawn once, and the thread that draws 0 is the last. A vertex has a token for the
+activation and for every dependency; the thread that draws 0 starts the vertex. A conditional dependency has five: 2
+are drawn when activated, 1 when the target is released, 1 when the condition holds, else 2. The fourth establishes
+the dependency; the fifth (a target in spite of a false condition) has no effect. In the document's words activation
+adds and readiness subtracts: `Activation.waiting` and `Activation.count` give these numbers. The document's rule
+(established at exactly 0) hangs when a target is released before a false condition: +2 -1 -2.
 
-An unconditional dependency counts +1 when activated and -1 when the target is released, and is ready at 0. The sum over
-a vertex's dependencies is a single count, `waiting`, which only falls: below 0 before activation, and to 0, once, after
-activation. A conditional dependency has a separate counter: +2 when activated; -1 when the target is released; -1 when
-the condition holds, else -2. The dependency fires when the activation leaves the counter at or below 0, or when a later
-step takes the counter from above 0 to 0 or below (the *edge rule*); firing lowers `waiting` by 1. Before activation all
-steps go down from 0, so no dependency fires; after activation the steps sum to 2 or more exactly when the target is
-released and taken, or known not to be taken; a falling counter crosses 0 once. The document's rule (fires at exactly 0)
-hangs when a target is released before a false condition: +2 -1 -2.
+A value is stored before tokens are drawn. `dict.setdefault`, atomic too, decides the vertex that emits a data and the
+thread that activates a vertex. The activation of a dependency and a true condition both draw first and look for the
+other afterwards, so the target is asked for. A run has tokens of threads and queued vertices; the last token out ends
+the run.
+
+`Activation` knows no thread, executor or processor: events (data requested, data released, vertex finished) go in, the
+vertices that can run come out, once.
 
 Error messages and `Graph.why_not_ready` explain why a data is not ready, by the data and vertices that block it. They
 read an `Activation` without changing it, also during a run.
@@ -27,7 +27,7 @@ first error; started vertices may still run. A run is *flushed* when the last st
 the instance be reset.
 
 A value has a single reader that may write into it, or any number of read-only readers. `Activation` checks a loan when
-a dependency fires, so only actual readers of a run count: readers under opposite conditions never conflict.
+a dependency is established, so only actual readers of a run count: readers under opposite conditions never conflict.
 
 `GraphPool` keeps instances of a finished graph, for concurrent runs.
 Source: docs/explanation/seeds.md, "Execution lifecycle", "Dependency counting", "Conditional dependencies";
@@ -41,36 +41,29 @@ import asyncio
 import inspect
 import logging
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from threading import Condition, Lock
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from jmars.annex.flow.vertex import (
     ALWAYS,
     NEVER,
     Executor,
+    FunctionProcessor,
     GraphData,
     GraphPlan,
+    GraphProcessor,
     GraphVertex,
     InlineExecutor,
     Structure,
+    ThreadPoolExecutor,
 )
 from jmars.errors import GraphError, NotReadyError
 
 if TYPE_CHECKING:
     from jmars.annex.flow.builder import GraphBuilder
-
-
-class _News(NamedTuple):
-    """Consequences of the applied events, to be acted on without the baton."""
-
-    ready: list[int]  # vertices to start
-    finished: bool
-    values: tuple[Any, ...]  # of the requested data, if finished
-    error: BaseException | None
-    flushed: bool
 
 
 class Graph:
@@ -105,11 +98,7 @@ class Graph:
         self.structure = plan.structure
         self.state = Activation(plan.structure)
         self.lent = True
-        self._used = Lock()  # held from run() to reset()
-        self._baton = Lock()
-        self._mail: deque[int | tuple[int, BaseException]] = deque()  # vertex: ended; ~data: emitted
-        self._started = 0  # started vertices whose end is not applied yet
-        self._error: BaseException | None = None
+        self._used = Lock()  # held from run() to reset(); no vertex waits for it
         self._closure: Closure | None = None
         self._executor: Executor | None = None  # None: inline
         self._running = bytearray(len(plan.vertices))
@@ -119,6 +108,9 @@ class Graph:
         self._process: list[Callable[[GraphVertex], Any]] = [vertex.processor.process for vertex in self._vertices]
         self._trivial = [vertex.trivial for vertex in plan.vertices]
         self._asynchronous = [inspect.iscoroutinefunction(process) for process in self._process]
+        self._has_asynchronous = any(self._asynchronous)
+        self._quick = [self._quickly(vertex) for vertex in self._vertices]
+        self._resets = [k for k, v in enumerate(self._vertices) if type(v.processor).reset is not GraphProcessor.reset]
 
     def run(self, *targets: str, given: Mapping[str, Any] | None = None, executor: Executor | None = None) -> Closure:
         """Computes the requested data and all that they depend on, and no other data.
@@ -154,19 +146,13 @@ class Graph:
             )
         self._executor = None if isinstance(executor, InlineExecutor) else executor
         closure = self._closure = Closure(self._blocks, lambda: self.why_not_ready(*targets))
-        ready: list[int] = []
-        with self._baton:
-            try:
-                for number, value in values:
-                    ready += self.state.release(number, value)
-                ready += self.state.request(data)
-            except BaseException as error:
-                self._error = error
-            news = self._settle(ready)
-        todo: deque[int] = deque()
-        self._go_on(closure, news, todo)
-        self._advance(closure, todo)
+        todo = deque[int]()
+        try:
+            self._start(closure, self.state.begin(dict(values), data), todo)
+        except BaseException as error:
+            self._fail(closure, error)
         self._run_all(closure, todo)
+        self._leave(closure)
         return closure
 
     def reset(self) -> None:
@@ -182,12 +168,11 @@ class Graph:
             return
         if not closure.flushed:
             raise GraphError(f"graph {self.name!r} still runs: wait() for its closure before reset()")
-        for number, active in enumerate(self.state.active):
-            if active:
+        for number in self._resets:
+            if self.state.active[number]:
                 self._vertices[number].processor.reset()
-        with self._baton:  # a thread of the last run may still hold the baton
-            self.state.reset()
-            self._error = self._closure = self._executor = None
+        self.state.clear()
+        self._closure = self._executor = None
         self._used.release()
 
     @property
@@ -219,123 +204,142 @@ class Graph:
     # Called by the threads of a run.
 
     def _emit(self, vertex: int, data: int, value: Any, last: bool = False) -> None:
-        """Emits an output of a running vertex; as its last act, the event travels with the vertex's end."""
-        if not self._running[vertex]:
+        """Emits an output of a running vertex; an inline run publishes the data at the vertex's end."""
+        closure = self._closure
+        if closure is None or not self._running[vertex]:
             raise GraphError(f"vertex {self._vertices[vertex].name!r} is not running; emit within process()")
-        if self.state.claim(data, value) and not last:
-            self._mail.append(~data)
-            if self._executor is not None and self._closure is not None:  # inline runs start no vertex meanwhile
-                self._advance(self._closure, None)
+        if self.state.claim(data, value, vertex) and not last and self._executor is not None:
+            try:
+                self._start(closure, self.state.publish(data), None)
+            except BaseException as error:  # a mutable data with two readers, a condition without truth
+                self._fail(closure, error)
 
     def _work(self, vertex: int) -> None:
-        """Runs a vertex, and trivial vertices that become ready."""
+        """Runs a vertex in a thread of the executor, and vertices for this thread that become ready."""
         closure = self._closure
         assert closure is not None, "a vertex runs, so a run is under way"
-        self._run_all(closure, deque((vertex,)))
+        self._run_all(closure, deque((vertex,)), isinstance(self._executor, ThreadPoolExecutor))
+        self._leave(closure)
 
-    def _run_all(self, closure: Closure, todo: deque[int]) -> None:
+    def _run_all(self, closure: Closure, todo: deque[int], keeps: bool = False) -> None:
         """Runs vertices in this thread, including vertices for this thread that become ready meanwhile."""
+        state, quick, errors = self.state, self._quick, closure._errors
+        values, released, ended, left = state.values, state.released, state.ended, state.left
+        value = values.__getitem__
+        requested, missing = state.requested, state.missing
+        inline = self._executor is None and not self._has_asynchronous
         while todo:
             number = todo.popleft()
-            self._running[number] = 1
+            step = quick[number]
             try:
-                self._process[number](self._vertices[number])
+                if step is None:
+                    ready = self._process_vertex(number)
+                else:  # as `Activation.finish`, for a vertex and a data without anything special
+                    function, sources, data, readers = step
+                    values[data] = function(*map(value, sources))
+                    released[data] = ended[number] = 1
+                    ready = []
+                    for reader in readers:
+                        if not left[reader].pop():
+                            ready.append(reader)
+                    if data in requested:
+                        missing.pop()
             except BaseException as error:
-                self._end(number, error)
+                state.ended[number] = 1
+                self._fail(closure, error)
+                return
+            if inline and missing and not errors:
+                todo += ready
             else:
-                self._end(number)
-            self._advance(closure, todo)
+                self._start(closure, ready, todo, keeps)
+
+    def _process_vertex(self, number: int) -> list[int]:
+        """Runs the processor of a vertex; returns the vertices that can run from now on."""
+        self._running[number] = 1
+        try:
+            self._process[number](self._vertices[number])
+        except BaseException as error:
+            self._end(number, error)
+            raise
+        self._end(number)
+        return self.state.finish(number)
 
     async def _work_async(self, number: int) -> None:
         """Runs an `async def` vertex."""
         closure = self._closure
         assert closure is not None, "a vertex runs, so a run is under way"
+        todo: deque[int] = deque()
         self._running[number] = 1
         try:
             await self._process[number](self._vertices[number])
+            self._end(number)
+            self._start(closure, self.state.finish(number), todo)
         except BaseException as error:
             self._end(number, error)
-        else:
-            self._end(number)
-        todo: deque[int] = deque()
-        self._advance(closure, todo)
+            self.state.ended[number] = 1
+            self._fail(closure, error)
         self._run_all(closure, todo)
+        self._leave(closure)
 
     def _end(self, number: int, error: BaseException | None = None) -> None:
-        """Ends a vertex: closes its channels and appends the event to the mail."""
+        """Ends a vertex: it may not emit any more, and its channels close."""
         self._running[number] = 0
         vertex = self._vertices[number]
         if vertex._channels:
             vertex._close(error)
-        self._mail.append(number if error is None else (number, error))
 
-    def _advance(self, closure: Closure, todo: deque[int] | None) -> None:
-        """Applies the mail unless another thread does; adds vertices for this thread to `todo`."""
-        while self._mail and self._closure is closure:
-            if not self._baton.acquire(blocking=False):
-                return  # the holder reads the mail again after releasing the baton
+    def _start(self, closure: Closure, ready: list[int], todo: deque[int] | None, keeps: bool = False) -> None:
+        """Starts vertices by the executor, or adds vertices for this thread to `todo`; finishes the run.
+
+        `keeps`: a thread without further work goes on with the first vertex.
+        """
+        if not self.state.missing and not closure.finished:
+            closure._finish(tuple(map(self.state.values.__getitem__, self.state.requested)), None)
+        executor = self._executor
+        for number in ready:
+            if closure._errors:
+                return
+            is_asynchronous = self._asynchronous[number]
+            here = executor is None or self._trivial[number] or (keeps and not todo)
+            if here and todo is not None and not is_asynchronous:
+                todo.append(number)
+                continue
+            closure._tokens.append(None)
             try:
-                if self._closure is not closure:
-                    return  # the run was ended by another thread, and the next run began
-                news = self._settle(self._read())
-            finally:
-                self._baton.release()
-            self._go_on(closure, news, todo)
-
-    # Called with the baton.
-
-    def _read(self) -> list[int]:
-        """Applies all events in the mail; returns the vertices that can run."""
-        ready: list[int] = []
-        mail, state = self._mail, self.state
-        while mail:
-            item = mail.popleft()
-            try:
-                if isinstance(item, tuple):
-                    self._started -= 1
-                    state.ended[item[0]] = 1
-                    self._error = item[1] if self._error is None else self._error
-                elif item >= 0:
-                    self._started -= 1
-                    ready += state.finish(item)
-                else:
-                    ready += state.publish(~item)
-            except BaseException as error:  # a mutable data with two readers, a condition without truth
-                self._error = error if self._error is None else self._error
-        return ready
-
-    def _settle(self, ready: list[int]) -> _News:
-        """Counts vertices to start, and decides whether the run is finished or flushed."""
-        state = self.state
-        if self._error is not None:
-            ready = []
-        self._started += len(ready)
-        flushed = not self._started
-        if flushed and state.missing and self._error is None:
-            names = [self.structure.data[d] for d in state.requested if not state.released[d]]
-            self._error = NotReadyError(f"the run ended without {names}: {self.why_not_ready(*names)}")
-        finished = self._error is not None or not state.missing
-        values = tuple(map(state.values.__getitem__, state.requested)) if finished else ()
-        return _News(ready, finished, values, self._error, flushed)
-
-    # Called without the baton.
-
-    def _go_on(self, closure: Closure, news: _News, todo: deque[int] | None) -> None:
-        """Starts ready vertices and notifies the closure."""
-        if news.finished and not closure.finished:
-            closure._finish(news.values, news.error)
-        for number in news.ready:
-            try:
-                if self._asynchronous[number]:
+                if is_asynchronous:
                     self._submit_async(number)
-                elif todo is not None and (self._executor is None or self._trivial[number]):
-                    todo.append(number)
-                elif self._executor is not None:
-                    self._executor.submit(self._work, number)
+                elif executor is not None:
+                    executor.submit(self._work, number)
             except BaseException as error:  # the executor refused
-                self._mail.append((number, error))
-        if news.flushed:
-            closure._flush(news.error)
+                closure._tokens.pop()
+                self._fail(closure, error)
+
+    def _fail(self, closure: Closure, error: BaseException) -> None:
+        """Finishes the run with an error; started vertices may go on."""
+        closure._errors.append(error)
+        closure._finish((), error)
+
+    def _leave(self, closure: Closure) -> None:
+        """Removes the token of this thread; the first thread that finds no token left flushes the run."""
+        closure._tokens.pop()
+        if closure._tokens or not closure._is_first():
+            return
+        if self.state.missing and not closure._errors:
+            names = [self.structure.data[d] for d in self.state.requested if not self.state.released[d]]
+            self._fail(closure, NotReadyError(f"the run ended without {names}: {self.why_not_ready(*names)}"))
+        closure._flush(closure._errors[0] if closure._errors else None)
+
+    def _quickly(self, vertex: GraphVertex) -> tuple[Callable[..., Any], list[int], int, tuple[int, ...]] | None:
+        """Function, data read, data emitted and readers of a plain vertex; None where conditions or the like matter."""
+        processor, structure = vertex.processor, self.structure
+        if type(processor) is not FunctionProcessor or processor.several or len(vertex.outputs) != 1:
+            return None
+        (data,) = structure.outputs[vertex._number]
+        readers = structure.plain[data]
+        special = vertex._named or vertex._conditional or structure.counted[data] or structure.gates[data]
+        if special or len(structure.producers[data]) > 1 or any(structure.picky[reader] for reader in readers):
+            return None
+        return processor.function, vertex._sources, data, readers
 
     def _submit_async(self, number: int) -> None:
         """Submits an `async def` vertex to the executor."""
@@ -349,7 +353,7 @@ class Graph:
         return bool(getattr(self._executor, "blocks", False))
 
 
-_GIVEN = object()  # marks a value given by the caller
+CALLER = -1  # in place of a vertex or dependency: the caller of the run, who gives data and reads what was requested
 
 
 class Activation:
@@ -357,10 +361,10 @@ class Activation:
 
     Attributes
     ----------
-    waiting
-        Dependencies that each vertex still waits for; below 0 for inactive vertices with ready dependencies.
-    count
-        Counter of each conditional dependency; 0 for dependencies that are only part of `waiting`.
+    left
+        Tokens of each vertex: for the activation and for dependencies, until established.
+    open
+        Tokens of each dependency with a separate counter; none for dependencies that are only part of `left`.
     active, ended
         Vertices that this run needs; vertices that ran or were skipped.
     wanted, released
@@ -368,7 +372,7 @@ class Activation:
     values
         Emitted values; None is empty.
     missing
-        Requested data that are not released yet.
+        Tokens of requested data that are not released yet.
 
     Examples
     --------
@@ -379,54 +383,85 @@ class Activation:
     ([], [], [0])
     """
 
-    __slots__ = (
-        "active",
-        "claims",
-        "count",
-        "ended",
-        "loans",
-        "missing",
-        "released",
-        "requested",
-        "silent",
-        "structure",
-        "truth",
-        "values",
-        "waiting",
-        "wanted",
-    )
-
     def __init__(self, structure: Structure) -> None:
         self.structure = structure
         data, vertices = len(structure.data), len(structure.vertices)
-        self.waiting = [0] * vertices
-        self.count = [0] * len(structure.edges)
+        self.left = [*map(list.copy, structure.tokens)]
+        self.open = [*map(list.copy, structure.edge_tokens)]
         self.active, self.ended = bytearray(vertices), bytearray(vertices)
         self.wanted, self.released, self.truth = bytearray(data), bytearray(data), bytearray(data)
         self.values: list[Any] = [None] * data
-        self.claims: dict[int, object] = {}  # emitter of each data; the only part that other threads write
-        self.silent: dict[int, int] = {}  # number of producers of each data that ended without emitting
+        self.claims: dict[int, tuple[int]] = {}  # emitter of each data
+        self.firsts: dict[tuple[str, int], object] = {}  # steps done once in a run
+        self.silent: dict[int, list[int]] = {}  # producers of each data that ended without emitting
         self.loans = Loans(structure)
         self.requested: dict[int, None] = {}
-        self.missing = 0
+        self.missing: list[int] = []
 
     def reset(self) -> None:
         """Resets all state in place."""
-        data, vertices = len(self.values), len(self.waiting)
-        self.waiting[:] = [0] * vertices
-        self.count[:] = [0] * len(self.count)
+        self.clear()
+        self._refill(self.structure.tokens)
+
+    def clear(self) -> None:
+        """Drops values and flags, for `begin`; nothing draws tokens before."""
+        data, vertices = len(self.values), len(self.left)
+        self.left[:], self.open[:] = self.structure.tokens, self.structure.edge_tokens
         self.active[:] = self.ended[:] = bytes(vertices)
         self.wanted[:] = self.released[:] = self.truth[:] = bytes(data)
         self.values[:] = [None] * data
-        self.claims.clear()
-        self.silent.clear()
-        self.loans.readers.clear()
-        self.requested.clear()
-        self.missing = 0
+        for each in (self.claims, self.firsts, self.silent, self.loans.readers, self.requested, self.missing):
+            each.clear()
+
+    def _refill(self, left: Sequence[list[int]]) -> None:
+        """Copies tokens to all counters."""
+        self.left[:] = map(list.copy, left)
+        self.open[:] = map(list.copy, self.structure.edge_tokens)
+
+    @property
+    def waiting(self) -> list[int]:
+        """Counters of vertices: +1 for every dependency, as the vertex is activated, -1 as a dependency is ready."""
+        tokens = zip(self.active, self.structure.tokens, self.left)
+        return [len(all_of) * active - (len(all_of) - len(left)) for active, all_of, left in tokens]
+
+    @property
+    def count(self) -> list[int]:
+        """Counters of dependencies with tokens: +1 or, if conditional, +2 for the activation, then falling."""
+        tokens = zip(self.structure.edges, self.structure.edge_tokens, self.open)
+        return [
+            (min(len(all_of), 4) if self.active[edge.vertex] else 0) - (len(all_of) - len(left))
+            for edge, all_of, left in tokens
+        ]
 
     # Events: each method returns the vertices that can run from now on, each vertex once.
 
-    def request(self, data: Iterable[int]) -> list[int]:
+    def begin(self, given: Mapping[int, Any], data: Sequence[int]) -> list[int]:
+        """Gives and requests data, in a fresh activation.
+
+        The beginning of a graph without conditions and the like does not depend on values, so the last beginning is
+        copied if the same data are given and requested.
+        """
+        key = (*given, None, *data)
+        last = self.structure.begun[0]
+        if last is not None and last[0] == key:
+            _, left, active, wanted, released, ready = last
+            self._refill(left)
+            self.active[:], self.wanted[:], self.released[:] = active, wanted, released
+            for number, value in given.items():
+                self.claim(number, value)
+            self._request(data)
+            return list(ready)
+        self._refill(self.structure.tokens)
+        for number, value in given.items():
+            self.release(number, value)
+        ready = self.request(data)
+        if self.structure.is_plain:
+            left = [*map(list.copy, self.left)]
+            flags = bytes(self.active), bytes(self.wanted), bytes(self.released)
+            self.structure.begun[0] = (key, left, *flags, tuple(ready))
+        return ready
+
+    def request(self, data: Sequence[int]) -> list[int]:
         """Requests data: activates the vertices that lead to them, and no others.
 
         Raises
@@ -434,8 +469,7 @@ class Activation:
         NotReadyError
             If the data depend on a data without producer and without given value.
         """
-        self.requested.update(dict.fromkeys(data))
-        self.missing = sum(not self.released[d] for d in self.requested)
+        self._request(data)
         ready: list[int] = []
         for d in self.requested:
             if self.structure.loaned[d]:
@@ -443,8 +477,12 @@ class Activation:
         self._activate(list(self.requested)[::-1], ready)
         return self._without_skipped(ready)
 
-    def claim(self, data: int, value: Any, given: bool = False) -> bool:
-        """Stores an emitted value; any thread may call this, and `publish` must follow.
+    def _request(self, data: Sequence[int]) -> None:
+        self.requested.update(dict.fromkeys(data))
+        self.missing[:] = range(sum(not self.released[d] for d in self.requested))
+
+    def claim(self, data: int, value: Any, vertex: int = CALLER) -> bool:
+        """Stores the value that a vertex emits or the caller gives; `publish` must follow.
 
         Returns False, without effect, if the caller of the run gave the value: the given value holds.
 
@@ -453,9 +491,9 @@ class Activation:
         GraphError
             If the data was emitted before in this run.
         """
-        mark = _GIVEN if given else object()
-        first = self.claims.setdefault(data, mark)  # a single step in C: atomic with and without the GIL
-        if first is _GIVEN and not given:
+        mark = (vertex,)
+        first = self.claims.setdefault(data, mark)
+        if first[0] == CALLER != vertex:
             return False
         if first is not mark:
             raise GraphError(
@@ -466,14 +504,13 @@ class Activation:
 
     def release(self, data: int, value: Any) -> list[int]:
         """Stores and publishes a value given by the caller."""
-        self.claim(data, value, given=True)
+        self.claim(data, value)
         return self.publish(data)
 
     def publish(self, data: int) -> list[int]:
         """Makes a claimed value visible to the readers."""
         ready: list[int] = []
-        if not self.released[data]:
-            self._publish(data, ready)
+        self._publish(data, ready)
         return self._without_skipped(ready)
 
     def finish(self, vertex: int) -> list[int]:
@@ -484,16 +521,19 @@ class Activation:
 
     # Transitions.
 
+    def _is_first(self, what: str, number: int) -> bool:
+        """Whether the run asks for the first time; True for a single thread of several at once."""
+        mark = object()
+        return self.firsts.setdefault((what, number), mark) is mark
+
     def _activate(self, stack: list[int], ready: list[int]) -> None:
         """Activates data and, without recursion, all data that their producers need."""
-        structure, edges = self.structure, self.structure.edges
-        waiting, count, active = self.waiting, self.count, self.active
-        wanted, released = self.wanted, self.released
+        structure, edges, released = self.structure, self.structure.edges, self.released
         while stack:
             data = stack.pop()
-            if wanted[data]:
+            if self.wanted[data] or not self._is_first("wanted", data):
                 continue
-            wanted[data] = 1
+            self.wanted[data] = 1
             if released[data]:
                 continue
             if not structure.producers[data]:
@@ -502,58 +542,51 @@ class Activation:
                     f"{path_to(self, data)}; pass it in `given`"
                 )
             for vertex in structure.producers[data]:
-                if active[vertex]:
+                if self.active[vertex] or not self._is_first("active", vertex):
                     continue
-                active[vertex] = 1
-                left = waiting[vertex] + len(structure.depends[vertex])
+                self.active[vertex] = 1
                 stack += structure.needs[vertex][::-1]
                 for e in structure.counts[vertex]:
-                    edge = edges[e]
-                    conditional = edge.condition >= 0
-                    now = count[e] = count[e] + (2 if conditional else 1)
-                    if now <= 0:
-                        left -= 1
-                        self._established(e)
-                    elif conditional and (now == 2 or not released[edge.condition]):
-                        stack.append(edge.condition)
-                    else:
-                        stack.append(edge.target)
-                waiting[vertex] = left
-                if not left:
+                    condition = edges[e].condition
+                    if self._draw(e, 2 if condition >= 0 else 1, ready):
+                        continue
+                    if condition >= 0 and not released[condition]:
+                        stack.append(condition)
+                    elif self.taken(e):
+                        stack.append(edges[e].target)
+                if not self.left[vertex].pop():
                     ready.append(vertex)
 
     def _publish(self, data: int, ready: list[int]) -> None:
-        """Updates the dependencies that read a data, then the dependencies with the data as condition."""
-        structure, count, waiting = self.structure, self.count, self.waiting
+        """Draws tokens of the dependencies that read a data, then of the dependencies with the data as condition."""
+        structure, left = self.structure, self.left
+        if not self._is_first("published", data):
+            return
         holds = self.truth[data] = bool(structure.gates[data] and self.values[data])
         self.released[data] = 1
         if self.missing and data in self.requested:
-            self.missing -= 1
-        for vertex in structure.plain[data]:
-            left = waiting[vertex] = waiting[vertex] - 1
-            if not left:
-                ready.append(vertex)
+            self.missing.pop()
+        ready += [vertex for vertex in structure.plain[data] if not left[vertex].pop()]
         for e in structure.counted[data]:
-            self._step(e, 1, ready)
-        if structure.gates[data]:
-            triggered = []
-            for e in structure.gates[data]:
-                taken = structure.edges[e].expects == holds
-                self._step(e, 1 if taken else 2, ready)
-                if taken and count[e] == 1:  # active, and waits for the target only
-                    triggered.append(structure.edges[e].target)
-            self._activate(triggered, ready)
+            self._draw(e, 1, ready)
+        triggered = []
+        for e in structure.gates[data]:
+            edge = structure.edges[e]
+            taken = edge.expects == holds
+            if not self._draw(e, 1 if taken else 2, ready) and taken and self.active[edge.vertex]:
+                triggered.append(edge.target)
+        self._activate(triggered, ready)
 
-    def _step(self, e: int, down: int, ready: list[int]) -> None:
-        """Lowers a dependency's counter and fires by the edge rule."""
-        before = self.count[e]
-        now = self.count[e] = before - down
-        if before > 0 and now <= 0:
-            self._established(e)
-            vertex = self.structure.edges[e].vertex
-            left = self.waiting[vertex] = self.waiting[vertex] - 1
-            if not left:
-                ready.append(vertex)
+    def _draw(self, e: int, count: int, ready: list[int]) -> bool:
+        """Draws tokens of a dependency; whether that establishes the dependency, which counts for the vertex."""
+        tokens, edge = self.open[e], self.structure.edges[e]
+        if 0 not in [tokens.pop() for _ in range(count)]:
+            return False
+        if self.structure.loaned[edge.target] and self.taken(e) and self.values[edge.target] is not None:
+            self.loans.take(edge.target, e)
+        if not self.left[edge.vertex].pop():
+            ready.append(edge.vertex)
+        return True
 
     def _end(self, vertex: int, ready: list[int]) -> None:
         """Publishes the outputs of an ended vertex; exclusive data are empty after their last silent producer."""
@@ -561,12 +594,14 @@ class Activation:
         for data in self.structure.outputs[vertex]:
             if self.released[data]:
                 continue
-            if data not in self.claims:
-                silent = self.silent[data] = self.silent.get(data, 0) + 1
-                if silent < len(self.structure.producers[data]):
-                    continue
-                self.claim(data, None)
-            self._publish(data, ready)
+            mark = self.claims.get(data)
+            if mark is None:
+                silent = self.silent.setdefault(data, [])
+                silent.append(vertex)
+                if len(silent) == len(self.structure.producers[data]):
+                    mark = self.claims.setdefault(data, (vertex,))
+            if mark is not None and mark[0] == vertex:
+                self._publish(data, ready)
 
     def _without_skipped(self, ready: list[int]) -> list[int]:
         """Vertices to run; vertices with an empty essential input end here, with empty outputs."""
@@ -598,12 +633,6 @@ class Activation:
     def value(self, e: int) -> Any:
         """Value of a dependency for the vertex; None if the target is empty or the dependency not taken."""
         return self.values[self.structure.edges[e].target] if self.taken(e) else None
-
-    def _established(self, e: int) -> None:
-        """Fires a dependency; checks the loan of a target with mutable dependencies."""
-        target = self.structure.edges[e].target
-        if self.structure.loaned[target] and self.taken(e) and self.values[target] is not None:
-            self.loans.take(target, e)
 
 
 def why_not_ready(run: Activation, data: int) -> str:
@@ -676,6 +705,9 @@ class Closure:
     def __init__(self, blocks: Callable[[], bool], why: Callable[[], str]) -> None:
         self._changed = Condition()
         self._callbacks: list[Callable[[Closure], object]] = []
+        self._errors: list[BaseException] = []  # in order of arrival
+        self._tokens = [None]  # of threads in the run and of vertices that an executor has
+        self._ends = [None]  # drawn by the thread that ends the run
         self._blocks = blocks  # whether waiting in this thread would block the run
         self._why = why
         self.finished = False
@@ -720,6 +752,14 @@ class Closure:
         yield from ended.wait().__await__()
         return self.result(0)
 
+    def _is_first(self) -> bool:
+        """Whether this thread is the first to see that no token is left."""
+        try:
+            self._ends.pop()
+        except IndexError:
+            return False
+        return True
+
     def _finish(self, values: tuple[Any, ...], error: BaseException | None) -> None:
         """Marks the run as finished; of several calls, from any thread, the first counts."""
         with self._changed:
@@ -753,9 +793,6 @@ class Closure:
             )
         with self._changed:
             return self._changed.wait_for(happened, timeout)
-
-
-CALLER = -1  # in place of a dependency: the caller, who reads requested data after the run
 
 
 class Loans:

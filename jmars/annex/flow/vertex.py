@@ -25,11 +25,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor as _Threads
 from dataclasses import dataclass, field
 from functools import partial
-from threading import Condition
+from queue import SimpleQueue
+from threading import Condition, Lock, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
@@ -134,6 +135,10 @@ class Structure:
     counts: Rows = field(init=False)  # dependencies of each vertex with a separate counter
     gates: Rows = field(init=False)  # dependencies with each data as condition
     picky: bytes = field(init=False)  # vertices with an essential dependency
+    tokens: list[list[int]] = field(init=False)  # of each vertex's counter, as a run begins
+    edge_tokens: list[list[int]] = field(init=False)  # of each dependency's counter
+    is_plain: bool = field(init=False)  # no dependency is conditional, mutable or essential
+    begun: list[Any] = field(init=False)  # the last beginning of a run of a plain graph
 
     def __post_init__(self) -> None:
         n, v, edges = len(self.data), len(self.vertices), self.edges
@@ -159,6 +164,12 @@ class Structure:
             "number": {name: number for number, name in enumerate(self.data)},
             "loaned": bytes(loaned),
             "picky": bytes(picky),
+            "tokens": [list(range(len(row) + 1)) for row in rows["depends"]],
+            "edge_tokens": [
+                [-1, 0, 1, 2, 3] if edge.condition >= 0 else [0, 1] if own[e] else [] for e, edge in enumerate(edges)
+            ],
+            "is_plain": not any(own) and not any(picky),
+            "begun": [None],
         }.items():
             object.__setattr__(self, name, value)
 
@@ -193,6 +204,8 @@ class InlineExecutor:
 class ThreadPoolExecutor:
     """Runs vertices on threads; may be shared by all graphs. A context manager.
 
+    A thread that ends a vertex goes on with the first vertex that can run thereby; further threads take the rest.
+
     Parameters
     ----------
     threads
@@ -202,21 +215,46 @@ class ThreadPoolExecutor:
     def __init__(self, threads: int) -> None:
         if threads < 1:
             raise GraphError(f"{threads} threads can run no vertex; give 1 or more")
-        self._pool = _Threads(threads, thread_name_prefix="jmars-flow")
+        self._queue: SimpleQueue[tuple[Callable[[int], None], int] | None] = SimpleQueue()
+        self._open = Lock()  # so that nothing is queued behind the end of the queue
+        self._end = weakref.finalize(self, _end_threads, self._queue, threads)
+        self._threads = [
+            Thread(target=_take_turns, args=(self._queue,), name=f"jmars-flow_{k}", daemon=True) for k in range(threads)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def submit(self, work: Callable[[int], None], vertex: int, /) -> None:
         """Queues the vertex."""
-        self._pool.submit(work, vertex)
+        with self._open:
+            if not self._end.alive:
+                raise RuntimeError("this executor takes no vertices after its shutdown; close it after the last run")
+            self._queue.put((work, vertex))
 
     def close(self) -> None:
         """Runs queued vertices, then ends the threads; later submissions are refused and end their runs."""
-        self._pool.shutdown()
+        with self._open:
+            self._end()
+        for thread in self._threads:
+            thread.join()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self.close()
+
+
+def _take_turns(queue: SimpleQueue[tuple[Callable[[int], None], int] | None]) -> None:
+    """Runs queued vertices until the end of the queue; a thread of a pool."""
+    while (job := queue.get()) is not None:
+        job[0](job[1])
+        del job  # the last vertex's graph is not kept while the thread waits
+
+
+def _end_threads(queue: SimpleQueue[Any], threads: int) -> None:
+    for _ in range(threads):
+        queue.put(None)
 
 
 class AsyncioExecutor:

@@ -40,7 +40,7 @@ def counters(graph):
         list(state.values),
         dict(state.claims),
         dict(state.silent),
+        dict(state.firsts),
         dict(state.loans.readers),
-        graph._started,
-        list(graph._mail),
+        list(state.missing),
     )

@@ -1,5 +1,6 @@
 """Every order of activation, targets and conditions: a vertex is told once, when it can run, and sees the truth."""
 
+from functools import partial
 from itertools import chain, combinations, combinations_with_replacement, permutations, product
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from jmars.annex.flow.instance import Activation
 from jmars.annex.flow.vertex import ALWAYS, NEVER, WHEN_TAKEN, Edge, Structure
 from jmars.errors import GraphError, NotReadyError
+from tests.annex.flow.steps import Tokens, flags, in_every_order
 
 KINDS = ("plain", "loaned", "on", "unless")
 
@@ -198,7 +200,7 @@ def test_any_graph_in_any_order_is_like_a_plain_evaluation(structure, random, da
         while able:
             vertex = able.pop(random.randrange(len(able)))
             ran.append(vertex)
-            run.claim(vertex, work(vertex, [run.value(e) for e in structure.depends[vertex]]))
+            run.claim(vertex, work(vertex, [run.value(e) for e in structure.depends[vertex]]), vertex)
             able += run.publish(vertex) if random.random() < 0.5 else []
             able += run.finish(vertex)
         assert [run.values[d] for d in sorted(targets)] == [reference(d) for d in sorted(targets)]
@@ -217,6 +219,52 @@ def test_any_graph_in_any_order_is_like_a_plain_evaluation(structure, random, da
                 "truth",
                 "values",
                 "claims",
+                "firsts",
                 "silent",
             )
         )
+
+
+# Threads: whoever draws the last token is told, whatever the order of the steps of threads that publish at once.
+
+
+def late_reader():
+    """`out` reads `v` on `g`, and `v` reads `t` on `c`: `v` is activated only as `g` is published and true."""
+    names = ("out", "v", "g", "c", "t")
+    return Structure(names, names, (Edge(0, 1, 2), Edge(1, 4, 3)), tuple((d,) for d in range(5)))
+
+
+def test_condition_and_activation_at_once_ask_for_the_target():
+    orders = 0
+
+    def acts(steps):
+        run = Activation(late_reader())
+        assert run.request([0, 3]) == [2, 3]  # g and c
+        run.open[1] = Tokens(run.open[1], steps)
+        run.active, run.released = flags(run.active, {1}, steps), flags(run.released, {3}, steps)
+        for data in (2, 3):
+            run.claim(data, True)
+        return [lambda: run.publish(2), lambda: run.publish(3)]
+
+    for told in in_every_order(acts):
+        assert sorted(chain(*told)) == [4], told
+        orders += 1
+    assert orders > 100
+
+
+@pytest.mark.parametrize("truth", [True, False])
+def test_activation_condition_and_target_at_once_start_a_reader_once(truth):
+    orders = 0
+
+    def acts(steps):
+        run = Activation(late_reader())
+        assert run.request([0, 3, 4]) == [2, 3, 4]
+        run.open[1], run.left[1] = Tokens(run.open[1], steps), Tokens(run.left[1], steps)
+        for data, value in ((2, True), (3, truth), (4, "value")):
+            run.claim(data, value)
+        return [partial(run.publish, data) for data in (2, 3, 4)]
+
+    for told in in_every_order(acts):
+        assert list(chain(*told)) == [1], told
+        orders += 1
+    assert orders > 100
