@@ -4,6 +4,14 @@ Runs the tasks of a document as a single graph of spawned functions, and partiti
 
 Source: docs/explanation/seeds.md, "Graphs" and "Graph partitioning for scheduling".
 
+Runs a partition with a process for each part. `_Manager`, in the client, has a helper fork the processes, connects
+parts by sockets, gives a subgraph to each process, and gathers results. A part runs its tasks in topological order. A
+thread for each providing part takes values in as they come, so no sender waits for a busy reader, and parts may wait
+for each other. A value is a chunk, made and read as in executors. All processes end with the run, or with the client.
+
+Source: docs/explanation/seeds.md, "Basic design": a manager, a read for each providing and a send for each dependent
+subgraph.
+
 Parses and checks a document of tasks; an error names the task.
 
 Source: docs/explanation/seeds.md, "Graphs"; cascade's `TaskDefinition` (entry point or pickled function, environment,
@@ -20,19 +28,38 @@ import importlib
 import json
 import os
 import pickle
+import platform
+import select
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from jmars.actors.frames import pack, recv_message
 from jmars.client.session import execute, plan_of
-from jmars.errors import GraphError, UnsupportedError
+from jmars.deploy.control_process import process_environment
+from jmars.deploy.memory import usable_cores
+from jmars.errors import GraphError, UnsupportedError, WorkerLostError
 from jmars.graph import Dag
+from jmars.kernels import Pieces
+from jmars.kernels.float_errors import describe
 from jmars.plan import ANY, CPU, GPU, UNLIMITED, Part, PlanGraph, Workers, as_labels, depth_first, merge
+from jmars.processes.zygote import Zygote, serve_forks
 from jmars.tensor.operand import SourceLine, source_line
-from jmars.tensor.spawn import Spawned, spawn
+from jmars.tensor.spawn import Spawn, Spawned, call_spawned, spawn
 from jmars.units import parse_bytes
 
 if TYPE_CHECKING:
@@ -40,9 +67,12 @@ if TYPE_CHECKING:
 
 PARTITIONS: dict[str, Callable[..., list[Part]]] = {"merge": merge, "depth-first": depth_first}
 DEFAULT_COST = 1.0  # seconds of a task without a cost
+Array = np.ndarray[Any, Any]
 
 
-def load_tasks(source: Any, functions: Mapping[str, Callable[..., Any]] | None = None) -> TaskGraph:
+def load_tasks(
+    source: Any, functions: Mapping[str, Callable[..., Any]] | None = None, *, parts: str | None = None
+) -> TaskGraph:
     """Loads and checks the tasks of a document; imports modules that the document names, but runs no task.
 
     A document runs code: load only documents that you would run as a script.
@@ -53,11 +83,14 @@ def load_tasks(source: Any, functions: Mapping[str, Callable[..., Any]] | None =
         A path, a text (JSON, or YAML with PyYAML), a dict or a list.
     functions
         Functions that tasks may name, besides `module:function`.
+    parts
+        "processes": `execute` and `fetch` run a process of this machine for each part of a partition, without a
+        cluster. None: they run on the cluster.
 
     Raises
     ------
     GraphError
-        If a task is invalid; the message names the task.
+        If a task is invalid; the message names the task. If `parts` has another value.
 
     Examples
     --------
@@ -68,14 +101,25 @@ def load_tasks(source: Any, functions: Mapping[str, Callable[..., Any]] | None =
     >>> tasks.fetch()
     {'power': 9}
     """
-    return TaskGraph(parse_tasks(read_document(source), functions or {}), source_line())
+    if parts not in (None, "processes"):
+        raise GraphError(f"parts is {parts!r}; give 'processes', or leave it out to run tasks on the cluster")
+    return TaskGraph(parse_tasks(read_document(source), functions or {}), source_line(), parts is not None)
 
 
 class TaskGraph(Mapping[str, Spawned]):
-    """Tasks by name, as spawned functions; any of them can be fetched or given to other functions."""
+    """Tasks by name, as spawned functions; any of them can be fetched or given to other functions.
 
-    def __init__(self, tasks: list[Task], line: SourceLine | None = None) -> None:
+    Attributes
+    ----------
+    part_runs
+        Parts of the present or last run by processes, in order.
+    """
+
+    def __init__(self, tasks: list[Task], line: SourceLine | None = None, by_processes: bool = False) -> None:
         self.tasks = {task.name: task for task in tasks}
+        self.part_runs: list[PartRun] = []
+        self._by_processes = by_processes
+        self._chunks: dict[str, Array] = {}  # values that processes computed
         self._handles: dict[str, Spawned] = {}
         for task in tasks:
             places: list[Any] = []
@@ -108,28 +152,65 @@ class TaskGraph(Mapping[str, Spawned]):
         read = {one.task for task in self.tasks.values() for one in task.reads}
         return [name for name in self.tasks if name not in read]
 
-    def execute(self, *names: str) -> TaskGraph:
+    def execute(self, *names: str, **partition: Any) -> TaskGraph:
         """Runs the named tasks and their inputs as a single graph; without names, all results.
+
+        Parameters
+        ----------
+        names
+            Tasks.
+        partition
+            With `load_tasks(parts="processes")`: `workers`, `how`, `memory` and `quota` of `parts`; by default a worker
+            for each usable core.
 
         Raises
         ------
         UnsupportedError
-            If a task asks for a GPU.
+            If a task asks for a GPU, or processes run the parts and a large array is among a task's arguments.
+        WorkerLostError
+            If the process of a part ends before its tasks have; the message names the part and the task.
         """
         wanted = names or tuple(self.results)
-        needs = [name for name in self._needed(wanted) if self.tasks[name].device == "gpu"]
+        needed = self._needed(wanted)
+        needs = [name for name in needed if self.tasks[name].device == "gpu"]
         if needs:
             raise UnsupportedError(f"task {needs[0]!r} asks for a GPU, and tasks run on cores; use device: any")
-        if wanted:
-            execute(*(self[name] for name in wanted))
+        if not self._by_processes and partition:
+            raise GraphError(f"{next(iter(partition))} belongs to a partition; load the tasks with parts='processes'")
+        if not self._by_processes:
+            if wanted:
+                execute(*(self[name] for name in wanted))
+        elif not self._chunks.keys() >= set(wanted):
+            labels = self.parts(**{"workers": usable_cores(), **partition})
+            order = [name for name in self.tasks if name in needed]
+            manager = _Manager({name: self[name] for name in order}, labels, frozenset(wanted))
+            self.part_runs = manager.parts
+            self._chunks.update(manager.run())
         return self
 
-    def fetch(self, *names: str) -> Any:
-        """Fetches the value of a named task; of several tasks, or of all results, a dict by name."""
-        self.execute(*names)
-        if len(names) == 1:
-            return self[names[0]].fetch()
-        return {name: self[name].fetch() for name in names or self.results}
+    def fetch(self, *names: str, **partition: Any) -> Any:
+        """Fetches the value of a named task; of several tasks, or of all results, a dict by name; see `execute`."""
+        self.execute(*names, **partition)
+        found = {
+            name: self[name].decode(self._chunks[name]) if self._by_processes else self[name].fetch()
+            for name in names or self.results
+        }
+        return found[names[0]] if len(names) == 1 else found
+
+    def report(self) -> str:
+        """A table of parts, hosts and processes in the present or last run by processes.
+
+        Raises
+        ------
+        GraphError
+            If processes have run no part.
+        """
+        if not self.part_runs:
+            raise GraphError("no part was run by a process; load the tasks with parts='processes', and fetch them")
+        head = ("part", "host", "process", "state", "seconds", "reads from", "bytes", "sends to", "bytes", "tasks")
+        rows = [head, *(part.row() for part in self.part_runs)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
 
     def plan(self, policy: str | None = None) -> PlannedRun:
         """Predicts the cost of computing all results on the default cluster, or on the cluster that would start."""
@@ -218,6 +299,333 @@ class TaskGraph(Mapping[str, Spawned]):
 
 def _key(output: str) -> int | str:
     return int(output) if output.isdecimal() else output
+
+
+@dataclass
+class PartRun:
+    """A part that a process runs.
+
+    Attributes
+    ----------
+    reads, sends
+        Parts that give values to this part; parts that get values from this part.
+    process
+        The process; 0 before the start.
+    state
+        "starting", "running", "done", "failed", "lost" (the process ended early), or "stopped" (after a failure
+        elsewhere or an interrupt).
+    task
+        The task that runs, or ran last.
+    seconds
+        Since the first task began, until the end of the last.
+    received, sent
+        Bytes of values from and to other parts.
+    """
+
+    part: int
+    tasks: tuple[str, ...]
+    reads: tuple[int, ...]
+    sends: tuple[int, ...]
+    host: str = field(default_factory=platform.node)
+    process: int = 0
+    state: str = "starting"
+    task: str = ""
+    seconds: float = 0.0
+    received: int = 0
+    sent: int = 0
+
+    def row(self) -> tuple[str, ...]:
+        """Texts of a row of `TaskGraph.report`."""
+        state = (
+            f"{self.state}: {self.task}" if self.state in ("running", "failed", "lost") and self.task else self.state
+        )
+        reads, sends = (", ".join(map(str, parts)) or "-" for parts in (self.reads, self.sends))
+        numbers = f"{self.seconds:.3f}", reads, str(self.received), sends, str(self.sent)
+        return str(self.part), self.host, str(self.process or "-"), state, *numbers, ", ".join(self.tasks)
+
+
+class _Manager:
+    """Starts a process for each part, connects the parts, gives out subgraphs, and gathers the wanted values."""
+
+    def __init__(self, tasks: Mapping[str, Spawned], labels: Mapping[str, int], wanted: frozenset[str]) -> None:
+        names = {handle.data: name for name, handle in tasks.items()}
+        inputs: dict[str, list[str]] = {}
+        for name, handle in tasks.items():
+            strange = [data for data in handle.data.op.inputs if data not in names]
+            if strange:
+                raise UnsupportedError(
+                    f"task {name!r} has a tensor or an array above 64 KiB among its arguments, and processes of parts "
+                    "read values of tasks only; make it by a task"
+                )
+            inputs[name] = [names[data] for data in handle.data.op.inputs]
+        links = {
+            (labels[read], labels[name]) for name in tasks for read in inputs[name] if labels[read] != labels[name]
+        }
+        self._links = sorted(links)
+        self._values: dict[str, Array] = {}
+        self.parts: list[PartRun] = []
+        self._subgraphs: dict[int, list[tuple[Any, ...]]] = {}
+        for part in sorted({labels[name] for name in tasks}):
+            members = tuple(name for name in tasks if labels[name] == part)
+            reads, sends = tuple(a for a, b in self._links if b == part), tuple(b for a, b in self._links if a == part)
+            self.parts.append(PartRun(part, members, reads, sends))
+            self._subgraphs[part] = []
+            for name in members:
+                op = tasks[name].data.op
+                assert isinstance(op, Spawn)
+                readers = sorted({labels[other] for other in tasks if name in inputs[other]} - {part})
+                call = (op.function, op.blob, op.objects, op.outputs, op.environment), op.call
+                self._subgraphs[part].append((name, *call, tuple(inputs[name]), tuple(readers), name in wanted))
+
+    def run(self) -> dict[str, Array]:
+        """Runs all parts; returns the chunks of the wanted tasks."""
+        try:
+            with _Forks() as forks, ExitStack() as sockets:
+                try:
+                    controls = {part.part: sockets.enter_context(forks.fork(part)) for part in self.parts}
+                    self._connect(controls)
+                    self._watch(forks, controls)
+                finally:
+                    forks.kill()
+        finally:
+            for part in self.parts:
+                part.state = "stopped" if part.state in ("starting", "running") else part.state
+        return self._values
+
+    def _connect(self, controls: Mapping[int, socket.socket]) -> None:
+        """Gives out subgraphs and sockets between parts."""
+        with ExitStack() as sockets:
+            reads: dict[int, list[socket.socket]] = {part: [] for part in controls}
+            sends: dict[int, list[socket.socket]] = {part: [] for part in controls}
+            for source, reader in self._links:
+                pair = socket.socketpair()
+                for one, end in zip((sends[source], reads[reader]), pair, strict=True):
+                    one.append(sockets.enter_context(end))
+            for part in self.parts:
+                control, ends = controls[part.part], [*reads[part.part], *sends[part.part]]
+                control.sendall(pack((part.reads, part.sends, self._subgraphs[part.part])))
+                for end in ends:
+                    socket.send_fds(control, [b"."], [end.fileno()])
+
+    def _watch(self, forks: _Forks, controls: Mapping[int, socket.socket]) -> None:
+        """Takes reports of the parts until all have ended.
+
+        Raises
+        ------
+        WorkerLostError
+            If a process ends early.
+        Exception
+            The error of a task.
+        """
+        with selectors.DefaultSelector() as selector:
+            selector.register(forks.link, selectors.EVENT_READ)
+            for part in self.parts:
+                selector.register(controls[part.part], selectors.EVENT_READ, part)
+            while forks.alive:
+                ready = selector.select()
+                for key, _ in ready:
+                    if key.data is not None and not self._told(key.data, controls[key.data.part]):
+                        selector.unregister(key.fileobj)  # hung up; the helper reports the end
+                if any(key.data is None for key, _ in ready):
+                    for part, status in forks.ended():
+                        self._check_end(part, status, controls[part.part])
+
+    def _told(self, part: PartRun, control: socket.socket) -> bool:
+        """Takes a report of a part; False if the part hung up."""
+        try:
+            kind, *report = recv_message(partial(_taken, control))
+            if kind == "value":
+                self._values[report[0]] = np.frombuffer(_taken(control, report[1]), np.uint8)
+        except (EOFError, ConnectionError):
+            return False
+        if kind == "began":
+            part.state, (part.task, part.seconds) = "running", report
+        elif kind == "done":
+            part.state, (part.seconds, part.received, part.sent) = "done", report
+        elif kind == "failed":
+            part.state, (part.task, failure) = "failed", report
+            raise failure.at(f"task {part.task!r} of part {part.part}, process {part.process}").exception()
+        return True
+
+    def _check_end(self, part: PartRun, status: int, control: socket.socket) -> None:
+        """Raises unless the ended process of a part had reported that all is done."""
+        with selectors.DefaultSelector() as left:
+            left.register(control, selectors.EVENT_READ)
+            while left.select(0) and self._told(part, control):
+                pass
+        if part.state != "done":
+            part.state = "lost"
+            code = os.waitstatus_to_exitcode(status)
+            how = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"ended with status {code}"
+            at = f"while it ran task {part.task!r}" if part.task else "before its first task"
+            raise WorkerLostError(
+                f"the process {part.process} of part {part.part} (tasks {', '.join(part.tasks)}) {how} {at}; the other "
+                "parts were stopped. If memory ran out, give the partition less: memory=, or more workers"
+            )
+
+
+class _Forks:
+    """The helper process that forks the parts, from a single thread; a context manager."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            code = f"import sys; from {__name__} import {fork_parts.__name__}; fork_parts(int(sys.argv[1]))"
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-c", code, str(theirs.fileno())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+                env=process_environment(1) | {"PYTHONPATH": os.pathsep.join(sys.path)},
+            )
+        self._zygote = Zygote(self._process.pid, ours)
+        self.link = ours
+        self.alive: dict[int, PartRun] = {}  # by process
+
+    def fork(self, part: PartRun) -> socket.socket:
+        """Forks the process of a part; returns the socket to the process."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self._zygote.fork(str(part.part), "part", [theirs.fileno()])
+            select.select([self.link], [], [])
+            (kind, _, number), *_ = self._read()
+        if kind == "failed":
+            ours.close()
+            raise OSError(number, f"no process for part {part.part}: {os.strerror(number)}")
+        part.process = number
+        self.alive[number] = part
+        return ours
+
+    def ended(self) -> list[tuple[PartRun, int]]:
+        """Parts that ended since the last call, with statuses."""
+        return [(self.alive.pop(told[1]), told[2]) for told in self._read() if told[0] == "exited"]
+
+    def kill(self) -> None:
+        """Ends all processes of parts, and waits until they are gone."""
+        for process in self.alive:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        with suppress(WorkerLostError):  # without the helper no end is reported
+            while self.alive:
+                select.select([self.link], [], [])
+                self.ended()
+
+    def _read(self) -> list[Any]:
+        try:
+            return self._zygote.read()
+        except EOFError:
+            raise WorkerLostError("the helper process that forks the parts ended; was it killed?") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.link.close()
+        self._process.wait()
+
+
+def fork_parts(link: int) -> None:
+    """Forks the processes of parts for a manager, until the manager hangs up: the helper's program."""
+    serve_forks(socket.socket(fileno=link), lambda role, fds, args: _run_part(socket.socket(fileno=fds[0])))
+
+
+def _run_part(control: socket.socket) -> None:
+    """Runs a subgraph: the program of a part's process."""
+    reads, sends, subgraph = recv_message(partial(_taken, control))
+    ends = [socket.socket(fileno=socket.recv_fds(control, 1, 1)[1][0]) for _ in (*reads, *sends)]
+    links = dict(zip(sends, ends[len(reads) :], strict=True))
+    inbox = _Inbox()
+    for end in ends[: len(reads)]:
+        threading.Thread(target=inbox.fill, args=(end,), daemon=True).start()
+    threading.Thread(target=_end_with, args=(control,), daemon=True).start()
+    left = Counter(read for *_, inputs, _, _ in subgraph for read in set(inputs))
+    start, sent = time.monotonic(), 0
+    for name, params, call, inputs, readers, is_wanted in subgraph:
+        control.sendall(pack(("began", name, time.monotonic() - start)))
+        try:
+            pieces = call_spawned(None, [inbox.wait(read) for read in inputs], params, call)
+        except BaseException as error:
+            control.sendall(pack(("failed", name, describe(error))))
+            return
+        for read in set(inputs):
+            left[read] -= 1
+            if not left[read]:
+                inbox.drop(read)
+        for end in [links[reader] for reader in readers]:
+            _send(end, (name, pieces.nbytes), pieces)
+            sent += pieces.nbytes
+        if is_wanted:
+            _send(control, ("value", name, pieces.nbytes), pieces)
+        if left[name]:
+            inbox.put(name, np.concatenate(pieces.parts))
+    control.sendall(pack(("done", time.monotonic() - start, inbox.received, sent)))
+
+
+class _Inbox:
+    """Chunks that tasks of a part read, made in the part or received."""
+
+    def __init__(self) -> None:
+        self.received = 0
+        self._chunks: dict[str, Array] = {}
+        self._changed = threading.Condition()
+
+    def fill(self, end: socket.socket) -> None:
+        """Takes in all values of a providing part."""
+        while True:
+            try:
+                name, size = recv_message(partial(_taken, end))
+                chunk = np.frombuffer(_taken(end, size), np.uint8)
+            except (EOFError, ConnectionError):
+                return  # all is sent, or the part was lost and the manager ends this part
+            self.received += size
+            self.put(name, chunk)
+
+    def put(self, name: str, chunk: Array) -> None:
+        """Adds the chunk of a task, read-only as in executors."""
+        chunk.flags.writeable = False
+        with self._changed:
+            self._chunks[name] = chunk
+            self._changed.notify_all()
+
+    def wait(self, name: str) -> Array:
+        """The chunk of a task, as soon as made or received."""
+        with self._changed:
+            self._changed.wait_for(lambda: name in self._chunks)
+            return self._chunks[name]
+
+    def drop(self, name: str) -> None:
+        """Frees the chunk of a task."""
+        with self._changed:
+            del self._chunks[name]
+
+
+def _taken(end: socket.socket, size: int) -> bytearray:
+    """The next bytes of a socket; EOFError at an earlier end."""
+    found = bytearray(size)
+    view = memoryview(found)
+    while view:
+        count = end.recv_into(view)
+        if not count:
+            raise EOFError
+        view = view[count:]
+    return found
+
+
+def _send(end: socket.socket, head: tuple[Any, ...], pieces: Pieces) -> None:
+    """Sends a chunk; if the receiver is lost, waits for the manager to end this process."""
+    try:
+        end.sendall(pack(head))
+        for piece in pieces.parts:
+            end.sendall(piece.data)
+    except ConnectionError:
+        signal.pause()
+
+
+def _end_with(control: socket.socket) -> None:
+    """Ends this process when the manager hangs up."""
+    with suppress(ConnectionError):  # a reset, where reports were left unread
+        control.recv(1)
+    os._exit(1)
 
 
 KEYS = (

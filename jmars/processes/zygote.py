@@ -25,7 +25,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -187,14 +187,15 @@ def start_zygote(arena_fd: int, arena_size: int, close: list[int]) -> Zygote:
         ours.close()
         for fd in close:
             os.close(fd)
-        _serve(theirs, arena_fd, arena_size)
+        serve_forks(theirs, partial(_become, arena_fd, arena_size))
     except BaseException:  # the last frame of a child: log the reason, then end
         traceback.print_exc()
     finally:
         os._exit(1)
 
 
-def _serve(link: socket.socket, arena_fd: int, arena_size: int) -> None:
+def serve_forks(link: socket.socket, become: Callable[[str, Sequence[int], tuple[Any, ...]], None]) -> None:
+    """Fork children that call `become(role, descriptors, arguments)`, until the other end of `link` hangs up."""
     wake_read, wake_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake_write, warn_on_full_buffer=False)
@@ -226,7 +227,7 @@ def _serve(link: socket.socket, arena_fd: int, arena_size: int) -> None:
                 os.close(wake_read)
                 os.close(wake_write)
                 link.close()
-                _become(role, fds, arena_fd, arena_size, args)
+                _end_after(partial(become, role, fds, args))
             for one in fds:
                 os.close(one)
             link.send(pack(("forked", name, pid))[4:])
@@ -243,27 +244,11 @@ def _reap(link: socket.socket) -> None:
         link.send(pack(("exited", pid, status, used.ru_maxrss * 1024))[4:])
 
 
-def _become(role: str, fds: Sequence[int], arena_fd: int, arena_size: int, args: tuple[Any, ...]) -> None:
-    """Run an executor, a mover or a carrier until the end of this process."""
+def _end_after(run: Callable[[], None]) -> None:
+    """Run a child until the end of this process."""
     code = 1
     try:
-        link = socket.socket(fileno=fds[0])
-        if role in ("executor", "gpu"):
-            take_streams(fds[2])
-        if role == "executor":
-            run_executor(link, arena_fd, arena_size, BatchSemaphore(fds[1]), *args)
-        elif role == "gpu":
-            from jmars.processes.gpu_batches import GpuBatches  # only hosts with a GPU import the device floor
-
-            threads, workers, name = args
-            gpu = partial(GpuBatches, name)
-            run_executor(link, arena_fd, arena_size, BatchSemaphore(fds[1]), threads, workers, gpu)
-        elif role == "carrier":
-            from jmars.processes.carrier import run_carrier  # only hosts of a cluster of several hosts have a carrier
-
-            run_carrier(link, arena_fd, arena_size)
-        else:
-            run_mover(link, arena_fd, arena_size, *args)
+        run()
         code = 0
     except BaseException:  # the last frame of a child: its log tells the reason
         traceback.print_exc()
@@ -271,3 +256,24 @@ def _become(role: str, fds: Sequence[int], arena_fd: int, arena_size: int, args:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _become(arena_fd: int, arena_size: int, role: str, fds: Sequence[int], args: tuple[Any, ...]) -> None:
+    """Run an executor, a mover or a carrier."""
+    link = socket.socket(fileno=fds[0])
+    if role in ("executor", "gpu"):
+        take_streams(fds[2])
+    if role == "executor":
+        run_executor(link, arena_fd, arena_size, BatchSemaphore(fds[1]), *args)
+    elif role == "gpu":
+        from jmars.processes.gpu_batches import GpuBatches  # only hosts with a GPU import the device floor
+
+        threads, workers, name = args
+        gpu = partial(GpuBatches, name)
+        run_executor(link, arena_fd, arena_size, BatchSemaphore(fds[1]), threads, workers, gpu)
+    elif role == "carrier":
+        from jmars.processes.carrier import run_carrier  # only hosts of a cluster of several hosts have a carrier
+
+        run_carrier(link, arena_fd, arena_size)
+    else:
+        run_mover(link, arena_fd, arena_size, *args)

@@ -41,7 +41,7 @@ from jmars.remote import load_tasks
 from jmars.storage.arena import Allocator
 from jmars.storage.chunks import Chunks
 from tests.benchmarks.plan_graphs import CHUNK, SMALL_ONES
-from tests.rows import drawn, fails, gpus, must, one_host, row, run, slow, told, two_hosts
+from tests.rows import drawn, fails, gpus, must, one_host, row, run, told, two_hosts
 from tests.seeds.test_s4_partitions import TIES
 
 
@@ -195,13 +195,6 @@ def ephemeral() -> str:
     return "6 operands, 6 processes"
 
 
-@row("S4.8")
-def manager() -> str:
-    pids = run(mt.map_blocks(lambda b: slow(b) * 0 + os.getpid(), mt.arange(40, chunk_size=1))).result(60)
-    must(len(set(pids.tolist())) == 2, pids)
-    return "2 workers"
-
-
 TASKS = {
     "tasks": {
         "task_A": {"function": "builtins:divmod", "args": [1234, 100], "outputs": ["output_1", "output_2"]},
@@ -210,19 +203,33 @@ TASKS = {
         "task_D": {"function": "builtins:max", "inputs": ["task_B", "task_C"]},
     }
 }
+FOUND = {"task_D": 295232799039604140847618609643520000000}
 
 
-@row("S4.9", "S4.10")
+@row("S4.9")
 def task_files() -> str:
     one_host()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "tasks.json"
         path.write_text(json.dumps(TASKS))
-        tasks = load_tasks(path)
-        parts = set(tasks.parts(workers=2, how="merge").values())
-        found = tasks.fetch()
-    must(found == {"task_D": 295232799039604140847618609643520000000}, found)
-    return f"{len(parts)} parts"
+        found = load_tasks(path).fetch()
+    must(found == FOUND, found)
+    return "4 tasks"
+
+
+@row("S4.8", "S4.10")
+def subgraphs_by_processes() -> str:
+    seen = []
+    for how in ("merge", "depth-first"):
+        tasks = load_tasks(TASKS, parts="processes")
+        must(tasks.fetch(workers=2, how=how) == FOUND, how)
+        planned = tasks.parts(workers=2, how=how)
+        must({name: run.part for run in tasks.part_runs for name in run.tasks} == planned, tasks.report())
+        processes = {run.process for run in tasks.part_runs}
+        must(len(processes) == len(set(planned.values())) > 1 and os.getpid() not in processes, tasks.report())
+        must(sum(run.sent for run in tasks.part_runs) == sum(run.received for run in tasks.part_runs) > 0, "bytes")
+        seen.append(len(processes))
+    return f"{seen[0]} and {seen[1]} parts, a process each"
 
 
 def tree(leaves: int = 32) -> PlanGraph:

@@ -19,7 +19,7 @@ class Row(NamedTuple):
     open: str = ""
 
 
-FUNCTION = "a function of `jmars.plan`, judged by simulation; runs follow other plans: decision 0056"
+FUNCTION = "runs of tasks follow it on request, runs of clusters follow other plans: decision 0056"
 
 ON_HOSTS = "on several hosts on request: `assigner`"
 
@@ -57,13 +57,13 @@ ROWS = {
     "S2.8": Row("ready vertices run at once, in parallel"),
     "S2.9": Row("the static part belongs to the builder, and lives long enough"),
     "S2.10": Row("a processor for each vertex of an instance, with state of its own"),
-    "S2.11": Row("no global lock, only counters of dependencies", "one lock for an instance, tried, not awaited"),
+    "S2.11": Row("no global lock, only counters of dependencies"),
     "S2.12": Row("unconditional: activation +1, readiness -1, ready at 0"),
     "S2.13": Row("conditional counting", "0 or -1 at rest after readiness too; the document says 0"),
     "S2.14": Row("a branch that is not taken is not computed; `mt.cond` for arrays"),
     "S2.15": Row("`on`, `unless`, essential, mutable, trivial, executors, closures, channels, expressions"),
     "S2.16": Row("errors end a run once, and say what was not ready"),
-    "S2.17": Row("less overhead than a lock", "a lean engine with one lock is faster for 1,000 vertices"),
+    "S2.17": Row("less overhead than a lock"),
     "S3.1": Row("schedulers, workers and web apart", "one process unless `schedulers=` or `detach=True`"),
     "S3.2": Row("actors: created, addressed by name, told, asked, delayed, destroyed, in another process"),
     "S3.3": Row("a client submits a graph by REST"),
@@ -110,12 +110,9 @@ ROWS = {
     "S4.5": Row("a worker for each processor or GPU", "several GPUs of a machine: only GPUs made of NumPy were tried"),
     "S4.6": Row("reads and sends between workers; stored where no send is possible"),
     "S4.7": Row("workers that live on, or for one subgraph"),
-    "S4.8": Row("a manager starts workers and gives out subgraphs", "batches of operands, not subgraphs"),
+    "S4.8": Row("a manager starts workers and gives out subgraphs", "subgraphs on request: `parts=\"processes\"`"),
     "S4.9": Row("a task: inputs, function, outputs", "no schemas"),
-    "S4.10": Row(
-        "a file of tasks, split into subgraphs",
-        "parts are for looking at, and no process runs one: decision 0056",
-    ),
+    "S4.10": Row("a file of tasks, split into subgraphs", "a process runs a part on request: decision 0056"),
     "S4.11": Row("as breadth first as memory allows"),
     "S4.12": Row("partition by merging", FUNCTION),
     "S4.13": Row("which neighbour joins a part", FUNCTION),

@@ -52,3 +52,24 @@ def test_s4_10_a_ten_line_yaml_of_tasks_is_partitioned_and_runs(how):
     with Cluster(n_workers=2):
         found = tasks.fetch()
     assert found == {"task_F": 46, "task_G": 127.795}
+
+
+@pytest.mark.parametrize("how", ["merge", "depth-first"])
+def test_s4_10_each_part_of_a_partition_is_a_process(how):
+    pytest.importorskip("yaml")
+    tasks = load_tasks(TEN_LINES.replace('"builtins:sum"', "total"), {"total": total}, parts="processes")
+    assert tasks.fetch(workers=2, how=how, memory=192) == {"task_F": 46, "task_G": 127.795}
+    runs = {name: run for run in tasks.part_runs for name in run.tasks}
+    parts = tasks.parts(workers=2, how=how, memory=192)
+    assert {name: run.part for name, run in runs.items()} == parts
+    assert len({run.process for run in tasks.part_runs}) == len(set(parts.values())) >= 2
+
+
+def test_s4_8_a_manager_gives_subgraphs_to_processes_that_read_and_send():
+    pytest.importorskip("yaml")
+    tasks = load_tasks(TEN_LINES.replace('"builtins:sum"', "total"), {"total": total}, parts="processes")
+    tasks.fetch(workers=3, memory=128)
+    parts = {run.part: run for run in tasks.part_runs}
+    crossing = {(parts[b].part, a) for b in parts for a in parts[b].reads}
+    assert crossing and crossing == {(b, a) for a in parts for b in parts[a].sends}
+    assert all((run.received > 0) == bool(run.reads) and (run.sent > 0) == bool(run.sends) for run in parts.values())
