@@ -9,7 +9,7 @@ Source: docs/explanation/seeds.md, "Ordering operands".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
@@ -18,6 +18,7 @@ from jmars.dispatch.ledger import Estimate
 from jmars.dispatch.task_queue import FairShare, TaskQueue
 from jmars.dispatch.workers import Batch, OpenJobs, Worker
 from jmars.memory import HostMemory
+from jmars.memory.admission import Made
 from jmars.model.limits import BATCH_OPERANDS, BATCH_SECONDS, GPU_OPERANDS, WAITS_BEHIND, WINDOW
 from jmars.model.messages import Failure, JobTable, Refused, Report, Started
 from jmars.processes.executor_messages import OFFER, RUN, RUN_ON_DEVICE, OfferWork, RunBatch, RunOnDevice
@@ -163,8 +164,10 @@ class Dispatcher:
         alike = len(self._gpus.living) if has_gpu else len(self._workers)
         limit = min(BATCH_OPERANDS, 1 + (waiting + len(staged)) // (WINDOW * max(1, alike)))
         least = 0  # operands that are taken even if they take long
+        made: dict[int, Made] = {}  # what the batch makes, by operand, where readers may follow
+        follower: tuple[JobTable, int, int] | None = None  # a reader that goes along, admitted
         while len(wire) < limit and (seconds < BATCH_SECONDS or len(wire) < least):
-            given = self._staged(worker, ready) if staged else None
+            given, follower = follower or (self._staged(worker, ready) if staged else None), None
             if given is not None:
                 table, operand, slot = given
             else:
@@ -233,10 +236,17 @@ class Dispatcher:
                 if not loose:
                     wire.append((program, slot, inputs_of(table, operand), args))
                 else:
-                    wire.append((program, (slot, memory.size_of(slot)), memory.loose_inputs(table, operand), args))
+                    inputs = memory.loose_inputs(table, operand, made)
+                    wire.append((program, (slot, memory.size_of(slot)), inputs, args))
                     if self._must_ask(table, row, slot):
                         batch.ends_unsized = True
                         break
+                    if table.chains and seconds < BATCH_SECONDS and len(wire) < BATCH_OPERANDS:
+                        made[operand] = Made(len(wire) - 1, slot)
+                        follower = self._follower(worker, table, operand, made)
+                        if follower is not None:
+                            limit = max(limit, len(wire) + 1)
+                            continue
                     if not alone and seconds > BRIEF and len(wire) > waiting // (LOOSE * len(self._workers)):
                         batch.ends_unsized = len(wire) == 1
                         break  # few operands wait: readers of these results, first by rank, do not wait behind them
@@ -248,6 +258,25 @@ class Dispatcher:
         elif not (worker.batches or worker.offered or worker.accepts) and self._is_offered(worker):
             worker.offered = True
             worker.link.send(OfferWork(OFFER))
+
+    def _follower(
+        self, worker: Worker, table: JobTable, operand: int, made: Mapping[int, Made]
+    ) -> tuple[JobTable, int, int] | None:
+        """The only reader of an operand that was put into a batch, admitted, if it is cheap and the batch makes all
+        that it lacks: a chain of cheap calls is a single batch.
+        """
+        readers, jobs = table.readers[operand], self._jobs
+        if len(readers) != 1 or jobs.suspects or jobs.slow or self.is_short:
+            return None
+        (reader,) = readers
+        number, loose, _, waits = self._programs.rows(table)[table.program[reader]]
+        is_cheap = 0 < self._estimate.known(number) <= BRIEF
+        if not (loose and is_cheap) or waits or table.pinned.get(reader, worker.index) != worker.index:
+            return None
+        if self._memory.next_use.has_finished(table.number, operand):  # it runs again, and its reader may be elsewhere
+            return None
+        slot = self._memory.admission.admit_reader(table, reader, number, made)
+        return None if slot < 0 else (table, reader, slot)
 
     def _refuse(self, table: JobTable, operand: int, slot: int, error: Exception) -> None:
         """An admitted operand cannot be sent: others may have its memory."""

@@ -225,9 +225,13 @@ class ReportHandler:
         if failure is None:
             self._report(Interrupted(table.job, operands, worker.index))
         else:
+            rest = operands[1:]
+            if table.chains and (early := _readers_among(table, operands)):  # they wait again before it is known to fail
+                self._report(Interrupted(table.job, early, worker.index))
+                rest = [one for one in rest if one not in early]
             self._report(Failed(table.job, operands[0], worker.index, failure))
-            if len(operands) > 1:
-                self._report(Interrupted(table.job, operands[1:], worker.index))
+            if rest:
+                self._report(Interrupted(table.job, rest, worker.index))
 
     def _memory_exceeded(self, table: JobTable, operand: int, stop: MemoryExceeded) -> Failure | None:
         """A function exceeded the cap: None if the operand runs again alone with all memory, else the failure."""
@@ -238,3 +242,9 @@ class ReportHandler:
         what = f"the operand {table.programs[table.program[operand]].name}"
         failure = Failure.of(self._memory.functions.too_much(what, stop.peak, stop.cap, stop.failure.text))
         return replace(failure, traceback=stop.failure.traceback, member=stop.failure.member)
+
+
+def _readers_among(table: JobTable, operands: Sequence[int]) -> list[int]:
+    """Those of the operands that read some of the others."""
+    among = set(operands)
+    return [one for one in operands if not among.isdisjoint(table.inputs[one])]

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
+from typing import NamedTuple
 
 from jmars.errors import MemoryLimitError
 from jmars.memory.buffer_manager import AllocationRequest, BufferManager
@@ -26,6 +27,14 @@ from jmars.model.messages import JobTable
 from jmars.model.status import GRAPHS
 from jmars.storage.arena import Arena
 from jmars.storage.chunks import Chunks
+
+
+class Made(NamedTuple):
+    """An output of a batch that is being filled."""
+
+    place: int  # in the batch
+    slot: int
+
 
 BRIEF = 0.001  # seconds below which a function is promised its operand's own figure only
 
@@ -125,6 +134,27 @@ class Admission:
                     self._arena.free(slot)
         self._prepare(table, operand, size, work, sizes, least=said)
         return -1
+
+    def admit_reader(self, table: JobTable, operand: int, program: int, made: Mapping[int, Made]) -> int:
+        """Slot of an operand that reads what a batch makes, `made`, and chunks in memory; -1 if it must wait."""
+        memory, moving, size_of, chunk = self._chunks.memory, self._chunks.moving, self._arena.size_of, table.chunk
+        total = 0
+        for i in table.inputs[operand]:
+            one = made.get(i)
+            at = memory.get(chunk[i]) if one is None else one.slot
+            if at is None or chunk[i] in moving:
+                return -1
+            total += size_of(at)
+        if self._buffers.queue or not self._functions.is_plain(program) or table.programs[table.program[operand]].gathers:
+            return -1
+        size, work = self._outputs.demand(table, operand, program, total)
+        slot = None if size is None else self._arena.allocate(size)
+        if slot is None:
+            return -1
+        if work and not self._quota.request(table.job, operand, work):
+            self._arena.free(slot)
+            return -1
+        return slot
 
     def admit_function(self, table: JobTable, operand: int, program: int, loose: bool) -> int:
         """`admit` for an operand that calls a user's function; `program` is the program's number on this host."""

@@ -25,12 +25,12 @@ Source: docs/explanation/seeds.md, "Memory management"; Mars `storage/base.py` (
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any, TypedDict
 
-from jmars.memory.admission import Admission, MemoryEvents
+from jmars.memory.admission import Admission, Made, MemoryEvents
 from jmars.memory.buffer_manager import AllocationRequest, BufferManager, Ended, Received, check_results
 from jmars.memory.device_memory import DeviceGrant, DeviceMemory
 from jmars.memory.dynamic_outputs import ActiveOperands, DynamicOutputs, LostChunks
@@ -216,14 +216,22 @@ class HostMemory:
             for place in grant.inputs
         ]
 
-    def loose_inputs(self, table: JobTable, operand: int) -> list[tuple[int, Any]]:
-        """(Offset, shape) of an operand's inputs; the shape is None where the program has a fixed shape."""
+    def loose_inputs(self, table: JobTable, operand: int, made: Mapping[int, Made]) -> list[tuple[int, Any]]:
+        """(Offset, shape) of an operand's inputs; the shape is None where the program has a fixed shape.
+
+        Of what the batch makes, `made`, (-1 - place in the batch, None).
+        """
         program = table.programs[table.program[operand]]
         if program.gathers:
             pieces = pieces_of(table, operand)
             length = sum(stop - start for _, start, stop in pieces) // program.inputs[0].dtype.itemsize
             return [(self.quota.slots(table.job, operand)[0], (length,))]
         shapes, chunk = self.chunks.shapes, table.chunk
+        if made and any(i in made for i in table.inputs[operand]):
+            return [
+                (-1 - made[i].place, None) if i in made else (self._offsets[chunk[i]], shapes.get(chunk[i]))
+                for i in table.inputs[operand]
+            ]
         offsets = self.inputs(table, operand)
         return [(at, shapes.get(chunk[i])) for at, i in zip(offsets, table.inputs[operand], strict=True)]
 
@@ -385,6 +393,10 @@ class NextUse:
         flags = self._jobs[number].finished
         for operand in operands:
             flags[operand] = 1
+
+    def has_finished(self, number: int, operand: int) -> bool:
+        """Whether an operand of a job ran before."""
+        return bool(self._jobs[number].finished[operand])
 
     def next_use(self, chunk: int) -> int:
         """Rank of the next operand that reads a chunk; `NEVER` if no operand will."""

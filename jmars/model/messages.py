@@ -69,6 +69,7 @@ class JobTable(Struct, frozen=True):
     pinned: dict[int, int] = {}  # operand: the only worker that may run it
     ephemeral: bool = False  # a process computes a single operand of the job, and ends
     push: bool = False  # the host of a planned reader reads a chunk as soon as the chunk is there
+    chains: bool = False  # a worker may take a reader with the operands that it alone reads, before they have run
     device: bytes = b""  # by operand, `plan_graph.GPU` or `GPU_ONLY` for a GPU, else a core; empty for cores only
 
     def bytes_of(self, operand: int, shape: Sequence[int]) -> int:

@@ -226,6 +226,7 @@ def _run_batch(
     peaks: list[tuple[int, int]] = []  # place in `elapsed`, and peak bytes of a measured function
     stored: list[tuple[int, int, int]] = []  # place in `elapsed`, µs that storing took with the wait, and without
     warned: list[tuple[int, ...]] = []  # place in `elapsed`, and a floating point error of the operand
+    made: list[tuple[int, tuple[int, ...] | None]] = []  # slot and, where unknown before, shape of each output
     array, memory, chunks = np.ndarray, private.memory, private.chunks
     scratch = 0
     stop: Callable[[], bool] = lambda: bool(stop_flags[stop_flag])  # noqa: E731  (kernels ask between blocks)
@@ -275,6 +276,7 @@ def _run_batch(
             if stop_flags[stop_flag]:
                 raise ExecutionInterrupted("the job was told to stop")
             if program.loose is not None:
+                ins = [made[-1 - one[0]] if one[0] < 0 else one for one in ins]
                 shape = private.run(program.kernel, program.loose, out, ins, args, stop, ask)
                 scratch = max(scratch, _found(program.loose, ins))  # a merge puts them together, unannounced
                 if shape is not None:
@@ -282,9 +284,11 @@ def _run_batch(
                     storing, waiting = int(1e6 * private.storing), int(1e6 * private.waited)
                     stored.append((len(elapsed), storing + waiting, storing))
                     scratch = max(scratch, math.prod(shape) * program.dtype.itemsize)
+                made.append((private.placed, shape))
             else:
                 views = [array(shape, dtype, chunks, at) for (shape, dtype), at in zip(program.inputs, ins)]
                 program.kernel(array(program.shape, program.dtype, memory, out), views, args, stop)
+                made.append((out, None))
             if cap is not None and cap[1]:
                 granted.end()
                 peaks.append((len(elapsed), granted.peak()))
@@ -344,6 +348,7 @@ class UnsizedRunner:
     def __init__(self, read: Any, memory: mmap.mmap, chunks: mmap.mmap) -> None:
         self.memory, self.chunks = memory, chunks
         self.storing = self.waited = 0.0  # seconds for the last result's copy, and its wait for a slot
+        self.placed = 0  # slot of the last result
         self._read = read
         self._postponed: deque[Any] = deque()  # orders that came while a result waited for its slot
         self._whole = np.frombuffer(chunks, np.uint8)
@@ -377,7 +382,7 @@ class UnsizedRunner:
             If the result is not needed any more.
         """
         slot, room = out
-        self.storing = self.waited = 0.0
+        self.storing, self.waited, self.placed = 0.0, 0.0, slot
         if program.gathers:
             ((at, shape),) = ins
             assert shape is not None
@@ -395,7 +400,7 @@ class UnsizedRunner:
         result, shape = measured(kernel(None, views, args, stop), output, program.name)
         if not slot or result.nbytes > room:
             result = detached(result, self._whole)  # from here on its inputs may be evicted
-            slot = ask(result.nbytes)
+            slot = self.placed = ask(result.nbytes)
         before = perf_counter()
         write(result, np.ndarray(shape, output.dtype, self.memory, slot))
         self.storing = perf_counter() - before

@@ -5,7 +5,8 @@ Orders: `LoadProgram` and `ForgetPrograms` change the programs of an executor; `
 an `ExecutorReport` after every few milliseconds of work, and for every reason to stop before the end of a batch.
 
 A fixed-size operand travels as (program, output offset, input offsets, args). An operand with chunks of unknown size
-travels as (program, (output offset, its bytes), [(input offset, shape or None)], args); output offset 0 means no slot.
+travels as (program, (output offset, its bytes), [(input offset, shape or None)], args); output offset 0 means no slot,
+input offset -1 - k the output of operand k of the same batch.
 """
 
 from __future__ import annotations

@@ -33,7 +33,9 @@ from jmars.model.status import OperandState as S
 from jmars.scheduler.lifecycle import Happened, step, taken_in
 
 _TAKES, _ENDS, _FREES = taken_in(Happened.TAKEN), taken_in(Happened.STORED), taken_in(Happened.UNNEEDED)
-_READY, _RUNNING, _FINISHED, _FREED = int(S.READY), int(S.RUNNING), int(S.FINISHED), int(S.FREED)
+_UNSCHEDULED, _READY, _RUNNING = int(S.UNSCHEDULED), int(S.READY), int(S.RUNNING)
+_FINISHED, _FREED = int(S.FINISHED), int(S.FREED)
+_THERE_BEFORE = (S.FINISHED, S.RUNNING)  # states of an input that is there before a reader begins
 _AT_WORK = (S.RUNNING, S.CANCELLING)
 
 
@@ -112,7 +114,7 @@ class OperandActor(Rows):
         self.blame = Blame()
         self.losses = Losses()
         self.tries: dict[int, int] = {}  # number of exceptions by operand
-        self._withdrawn: set[int] = set()  # operands on a worker whose inputs were lost since
+        self._withdrawn: set[int] = set()  # operands on a worker whose inputs were lost since, or are made there first
         self._stopped = False
         for given in graph.given.tolist():
             self.state[given] = _FINISHED
@@ -124,10 +126,19 @@ class OperandActor(Rows):
 
     # -- the way that all go
     def started(self, operands: Iterable[int], worker: int) -> list[int]:
-        """A worker took operands; returns the operands whose state changed."""
-        state, taken = self.state, []
+        """A worker took operands; returns the operands whose state changed.
+
+        A reader may go along with operands that run before it in its batch: it counts as withdrawn until they ended.
+        """
+        state, preds, taken = self.state, self.counters.graph.preds, []
         for operand in operands:
-            if _TAKES[state[operand]]:
+            if state[operand] == _UNSCHEDULED and all(state[i] in _THERE_BEFORE for i in preds[operand]):
+                state[operand] = _RUNNING
+                taken.append(operand)
+                self.load[worker] += 1
+                self.chosen[operand] = worker
+                self._withdrawn.add(operand)
+            elif _TAKES[state[operand]]:
                 state[operand] = _RUNNING
                 taken.append(operand)
                 planned = self.chosen[operand]
@@ -302,9 +313,8 @@ class OperandActor(Rows):
         """Operands to submit after the last input arrived: none that a worker has, and none once all is
         stopped.
         """
-        self._withdrawn.difference_update(finished)
         left = [] if self._stopped else [operand for operand in ready if operand not in self._withdrawn]
-        self._withdrawn.difference_update(ready)  # their worker finds the inputs again
+        self._withdrawn.difference_update(finished, ready)  # the workers of `ready` find the inputs again
         return left
 
     def _make_ready(self, operands: Iterable[int]) -> list[int]:

@@ -292,6 +292,7 @@ def prepare(
         device=ranked.device,
         ephemeral=settings.get("ephemeral", False),
         push=settings.get("push", True),
+        chains=_may_chain(settings, machine),
     )
     stored_chunks: dict[str, list[tuple[int, int]]] = {}
     for operand, (name, index) in after.stored.items():
@@ -368,6 +369,12 @@ def _compiled(
     if after.n:
         refuse(after.n, OPERAND_BYTES, after.layers[int(np.bincount(after.layer).argmax())])
     return compiled
+
+
+def _may_chain(settings: Mapping[str, Any], machine: Machine | None) -> bool:
+    """Whether readers may go along with their inputs: on one host with one scheduler, where operands go in batches."""
+    alone = settings.get("dispatch") == "late" or settings.get("ephemeral", False) or settings.get("shards", 1) > 1
+    return not alone and machine is not None and machine.rows is None
 
 
 def _watched(ranked: Ranked, settings: Mapping[str, Any], executors: int, machine: Machine | None) -> Watched | None:

@@ -421,8 +421,8 @@ def _catch_up(stage: StageRun, here: Mapping[str, Any]) -> None:
             size, worker = here["sizes"].get(one), left.pop(one)
             stage.started([one], worker)
             stage.finished([one], worker, None if size is None else {one: size}, [0])
-    for one, worker in here["running"]:
-        if rows.state[one] == S.READY:
+    for one, worker in here["running"]:  # ascending: readers that went along with their inputs follow them
+        if rows.state[one] in (S.READY, S.UNSCHEDULED):
             stage.started([one], worker)
 
 

@@ -119,8 +119,12 @@ class StageRun:
         _HANDLERS[type(report)](self, report)
 
     def started(self, operands: Sequence[int], worker: int) -> None:
-        """A worker took operands."""
-        self._moved(S.RUNNING, self.operands.started(operands, worker), worker)
+        """A worker took operands, perhaps readers of some of them too."""
+        state = self.operands.state
+        early = [one for one in operands if state[one] == S.UNSCHEDULED] if self.table.chains else []
+        taken = self.operands.started(operands, worker)
+        self._moved(S.READY, [one for one in early if state[one] == S.RUNNING])
+        self._moved(S.RUNNING, taken, worker)
 
     def finished(
         self,

@@ -4,7 +4,7 @@ import numpy as np
 
 from jmars.kernels.program import Call, ChunkType, single
 from jmars.model.limits import WINDOW
-from jmars.model.messages import Interrupted
+from jmars.model.messages import Failed, Interrupted
 from tests.worker.steps_host import Host, in_loop, program, table
 
 DONE = (1, [2_000_000], 0, 0, None, [])
@@ -118,3 +118,64 @@ def test_no_more_is_gathered_ahead_than_the_workers_soon_read():
         host.execution.enqueue_graph("job-1", list(range(1, readers + 1)), [0] * readers)
         assert len(host.execution.memory.buffers.gathers) == WINDOW * 2, "the others wait in the queue, without memory"
         assert len(host.execution.dispatch.queue) == readers - WINDOW * 2
+
+
+def chained(host, inputs, seconds=1e-5, size=100, **more):
+    """A job of cheap functions with small results, known to be so."""
+    ways = sorted({len(read) for read in inputs})
+    loose = ChunkType((-1,), np.dtype("u1"))
+    calls = [
+        single("step", [loose] * n, Call(len, (), tuple(range(n)), loose, True, alone=True, runs_user_code=True))
+        for n in ways
+    ]
+    one = table(1, calls, [ways.index(len(read)) for read in inputs], inputs, chains=True, **more)
+    host.execution.open_job(one)
+    for number in host.execution.dispatch.programs.numbers(one):
+        host.execution.ledger.estimate.learn(number, seconds)
+        host.execution.memory.outputs.learn(number, size)
+    return one
+
+
+@in_loop
+def test_a_chain_of_cheap_functions_is_one_batch():
+    with Host() as host:
+        chained(host, [(), (0,), (1,), (2,)])
+        host.execution.enqueue_graph("job-1", [0], [0])
+        assert sent(host, 0) == [(1, [0, 1, 2, 3])]
+        ((_, _, operands, _),) = host.batches()
+        assert [ins for _, _, ins, _ in operands] == [[], [(-1, None)], [(-2, None)], [(-3, None)]]
+        host.say(4, [10] * 4, 0, 0, None, [[k, [100]] for k in range(4)])
+        assert host.held()["slots"] == host.held()["batches"] == host.held()["promised"] == 0
+
+
+@in_loop
+def test_a_reader_of_several_goes_along_when_the_batch_makes_all_of_them():
+    with Host() as host:
+        chained(host, [(), (), (), (), (0, 1), (2, 3), (4, 5)], rank=[0, 1, 3, 4, 2, 5, 6])
+        host.execution.enqueue_graph("job-1", [0, 1, 2, 3], [0] * 4)
+        assert sent(host, 0) == [(1, [0, 1, 4]), (1, [2, 3, 5])], "each batch has its share of what waited"
+
+
+@in_loop
+def test_no_reader_goes_along_that_is_long_or_unknown_or_shared_or_large():
+    for seconds, size, inputs in (
+        (0.01, 100, [(), (0,)]),
+        (0.0, 100, [(), (0,)]),
+        (1e-5, 2**20, [(), (0,)]),
+        (1e-5, 100, [(), (0,), (0,)]),
+    ):
+        with Host(pages=2048) as host:
+            chained(host, inputs, seconds, size)
+            host.execution.enqueue_graph("job-1", [0], [0])
+            assert sent(host, 0) == [(1, [0])]
+
+
+@in_loop
+def test_readers_that_went_along_with_a_failed_function_wait_again_before_the_failure_is_told():
+    with Host() as host:
+        chained(host, [(), (0,), (1,)])
+        host.execution.enqueue_graph("job-1", [0], [0])
+        host.say(1, [10], 0, 0, ("failed", ("ValueError", "no")), [[0, [100]]])
+        told = host.scheduler.of(Failed, Interrupted)
+        assert [type(one) for one in told] == [Interrupted, Failed] and told[0].operands == [2]
+        assert host.held()["slots"] == host.held()["batches"] == 0

@@ -36,6 +36,7 @@ class Machine(RuleBasedStateMachine):
         self.rows = self.made(Counters(FlowGraph(dag, given=given, kept=kept)), n, data)
         self.n, self.given, self.kept = n, set(given), set(kept)
         self.at: dict[int, int] = {}
+        self.lacks: dict[int, set[int]] = {}  # readers that went along: inputs that the batch has not made yet
         self.chunks: set[int] = set(given)
         self.before = bytes(self.rows.state)
         self.stopped = self.hopeless = False
@@ -50,6 +51,7 @@ class Machine(RuleBasedStateMachine):
         assert not (self.stopped and ready)
         for operand in ready:
             assert operand not in self.at, "it is at the host already"
+            assert operand not in self.chunks, "its chunk is there already"
             self.at[operand] = -1
 
     def freed(self, operands: Any) -> None:
@@ -85,15 +87,44 @@ class Machine(RuleBasedStateMachine):
         if twice:
             assert self.rows.started(some, worker) == []
 
+    @precondition(lambda self: self.waiting() and isinstance(self.rows, OperandActor))
+    @rule(data=st.data(), worker=st.integers(0, WORKERS - 1))
+    def takes_with_readers(self, data: st.DataObject, worker: int) -> None:
+        graph, state = self.rows.counters.graph, self.rows.state
+        some = [data.draw(st.sampled_from(self.waiting()))]
+        for operand in some:  # grows meanwhile
+            for reader in graph.succs[operand]:
+                there = all(i in some or (state[i] == S.FINISHED and i in self.chunks) for i in graph.preds[reader])
+                if there and state[reader] == S.UNSCHEDULED and reader not in some:
+                    some.append(reader)
+                    self.lacks[reader] = {i for i in graph.preds[reader] if i in some}
+        for operand in some:
+            self.at[operand] = worker
+        assert self.rows.started(some, worker) == some
+        assert self.rows.started(some, worker) == []
+
+    def able(self) -> list[int]:
+        """Operands that run and may end."""
+        return [one for one in self.running() if not self.lacks.get(one)]
+
+    def leave(self, operands: list[int]) -> None:
+        for operand in operands:
+            del self.at[operand]
+            self.lacks.pop(operand, None)
+
     @precondition(lambda self: self.running())
     @rule(data=st.data(), twice=st.booleans())
     def ends(self, data: st.DataObject, twice: bool) -> None:
-        first = data.draw(st.sampled_from(self.running()))
+        first = data.draw(st.sampled_from(self.able()))
         worker = self.at[first]
-        same = [one for one in self.running() if self.at[one] == worker and one != first]
+        same = [one for one in self.able() if self.at[one] == worker and one != first]
         some = [first, *(data.draw(st.lists(st.sampled_from(same), unique=True)) if same else [])]
-        for operand in some:
-            del self.at[operand]
+        for operand in some:  # and readers, in the same report
+            ready = [one for one, lacks in self.lacks.items() if lacks and one in self.at and lacks.issubset(some)]
+            some += [one for one in ready if one not in some and data.draw(st.booleans())]
+        self.leave(some)
+        for lacks in self.lacks.values():
+            lacks.difference_update(some)
         self.chunks.update(some)
         ready, workers, freed = self.rows.finished(some, worker)
         assert not self.rows.stale
@@ -110,8 +141,7 @@ class Machine(RuleBasedStateMachine):
         worker = self.at[data.draw(st.sampled_from(self.running()))]
         lost = [one for one in self.running() if self.at[one] == worker]
         causes = [] if self.stopped else self.rows.died(lost, "signal")
-        for operand in lost:
-            del self.at[operand]
+        self.leave(lost)
         for one in causes:
             self.rows.hopeless(one)
         if causes:
@@ -125,13 +155,22 @@ class Machine(RuleBasedStateMachine):
     @precondition(lambda self: self.running())
     @rule(data=st.data(), most=st.integers(0, 2))
     def raises(self, data: st.DataObject, most: int) -> None:
-        operand = data.draw(st.sampled_from(self.running()))
-        del self.at[operand]
+        operand = data.draw(st.sampled_from(self.able()))
+        early = self.readers_behind(operand)
+        self.leave([operand, *early])
+        self.submitted(*self.rows.dropped(early)[1:])
         moved = self.rows.raised(operand, most)
         if S.FATAL in moved.states and not self.stopped:
             self.hopeless = True
             self.stop()
         self.submitted(moved.ready, moved.workers)
+
+    def readers_behind(self, operand: int) -> list[int]:
+        """Readers that went along with an operand that fails, and with each other."""
+        found = [operand]
+        for one in found:
+            found += [reader for reader, lacks in self.lacks.items() if one in lacks and reader not in found]
+        return found[1:]
 
     @precondition(lambda self: not self.stopped and self.chunks - self.given)
     @rule(data=st.data())
@@ -204,9 +243,12 @@ class Machine(RuleBasedStateMachine):
         for _ in range(10 * self.n * (self.n + 1) + 10):
             if not self.at:
                 break
-            operand = next((one for one in self.at if self.at[one] >= 0), None)
+            operand = next(iter(self.able()), None)
             if operand is not None:
-                worker = self.at.pop(operand)
+                worker = self.at[operand]
+                self.leave([operand])
+                for lacks in self.lacks.values():
+                    lacks.discard(operand)
                 self.chunks.add(operand)
                 ready, workers, freed = self.rows.finished([operand], worker)
                 self.rows.stale = []

@@ -115,3 +115,29 @@ def test_a_chunk_that_another_host_keeps_counts_there():
     rows.finished([0], 0)
     rows.kept([0, 1], 1)
     assert rows.owner == [1, -1] and rows.held == [0, 80]
+
+
+def test_readers_that_go_along_with_their_inputs_run_once():
+    chain = actor(3, [(0, 1), (1, 2)], kept=[2])
+    chain.start()
+    assert chain.started([0, 1, 2], 0) == [0, 1, 2] == chain.those_in(S.RUNNING)
+    assert chain.finished([0, 1], 0) == ([], [], [0])
+    assert chain.finished([2], 0) == ([], [], [1])
+    assert chain.is_done and chain.load == [0, 0] and chain.running == 0
+
+
+def test_readers_that_went_along_wait_again_for_inputs_that_were_dropped():
+    chain = actor(4, [(0, 1), (1, 2), (2, 3)], kept=[3])
+    chain.start()
+    chain.started([0, 1, 2, 3], 0)
+    chain.finished([0], 0)
+    moved = chain.dropped([1, 2, 3])
+    assert moved.ready == [1] and moved.states == {S.UNSCHEDULED: [2, 3]} and sum(chain.load) == 1
+    chain.started([1], 1)
+    assert chain.finished([1], 1)[0] == [2]
+
+
+def test_a_reader_goes_along_only_with_inputs_that_run_or_are_there():
+    chain = actor(3, [(0, 1), (1, 2)], kept=[2])
+    chain.start()
+    assert chain.started([1, 2], 0) == []

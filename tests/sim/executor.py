@@ -65,6 +65,7 @@ class _Batch:
         self.executor, self.child, self.programs, self.flag = executor, child, programs, flag
         self.elapsed: list[int] = []
         self.shapes: list[Any] = []
+        self.made: list[Any] = []  # slot and shape of each output of the batch
 
     def report(self, error: Any) -> None:
         self.child.say((len(self.elapsed), self.elapsed, 0.0, 0.0, error, self.shapes))
@@ -92,6 +93,9 @@ class _Batch:
     async def _one(self, program: Program, kernel: Any, out: Any, ins: Any, args: Any) -> None:
         memory = self.executor.arena.memory
         slot, room = out if program.has_unsized else (out, 0)
+        shape = None
+        if program.has_unsized:
+            ins = [self.made[-1 - one[0]] if one[0] < 0 else one for one in ins]
         views = _views(program, memory, ins)
         if self.executor.stopped(self.flag):
             raise ExecutionInterrupted("the job was told to stop")
@@ -111,6 +115,7 @@ class _Batch:
                 slot = await self._ask(result.nbytes)
             write(result, np.ndarray(shape, output.dtype, memory, slot))
             self.shapes.append((len(self.elapsed), shape))
+        self.made.append((slot, shape))
         self._unchanged(program, views, seen)
 
     def _unchanged(self, program: Program, views: list[Any], seen: list[int]) -> None:
