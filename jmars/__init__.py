@@ -24,7 +24,7 @@ from jmars.model import upper_floors as _upper_floors
 
 if TYPE_CHECKING:
     from jmars import array_api, remote, tensor
-    from jmars.client import Cluster, Job, Session, connect, dask_scheduler, execute, new_session, plan_of
+    from jmars.client import Cluster, Job, Session, connect, dask_scheduler, execute, fetch, new_session, plan_of
     from jmars.client.reporting import performance_report
     from jmars.tensor.operand import annotate
 
@@ -39,6 +39,7 @@ __all__ = [
     "dask_scheduler",
     "errors",
     "execute",
+    "fetch",
     "new_session",
     "performance_report",
     "plan_of",
@@ -51,7 +52,8 @@ __version__ = "0.2.0"
 # Names that are loaded at their first use, since processes of a cluster need few of them.
 _HOMES = {
     **dict.fromkeys(
-        ("Cluster", "Job", "Session", "connect", "dask_scheduler", "execute", "new_session", "plan_of"), "jmars.client"
+        ("Cluster", "Job", "Session", "connect", "dask_scheduler", "execute", "fetch", "new_session", "plan_of"),
+        "jmars.client",
     ),
     "performance_report": "jmars.client.reporting",
     "annotate": "jmars.tensor.operand",

@@ -1,14 +1,15 @@
-"""Runs any Python function on the cluster: `spawn`, and `load_tasks` for graphs of tasks in a file."""
+"""Runs any Python function on the cluster: `spawn`, `map`, and `load_tasks` for graphs of tasks in a file."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from jmars.tensor.spawn import Output, Spawned, spawn
+from jmars.tensor.spawn import Mapped, Output, Spawned, spawn
+from jmars.tensor.spawn import map_items as map
 
 if TYPE_CHECKING:
     from jmars.annex.tasks import TaskGraph, load_tasks
 
-__all__ = ["Output", "Spawned", "TaskGraph", "load_tasks", "spawn"]
+__all__ = ["Mapped", "Output", "Spawned", "TaskGraph", "load_tasks", "map", "spawn"]
 
 
 def __getattr__(name: str) -> Any:

@@ -42,7 +42,7 @@ from jmars.errors import (
 from jmars.model.limits import REMEMBERED_JOBS
 from jmars.model.status import TERMINAL, JobState
 from jmars.switches import with_extra
-from jmars.tensor.spawn import Output, Spawned
+from jmars.tensor.spawn import Handle
 from jmars.tensor.tensor import Tensor
 from jmars.web.npy_stream import dtype_of
 from jmars.web.operand_document import document_of
@@ -50,7 +50,7 @@ from jmars.web.operand_document import document_of
 if TYPE_CHECKING:
     import http.client
 
-Tileable = Tensor | Spawned | Output
+Tileable = Tensor | Handle
 
 
 class TaskStatus(IntEnum):

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from jmars.client.cluster import Cluster, connect, default_cluster
 from jmars.client.dask_graphs import dask_scheduler
 from jmars.client.job import Job
-from jmars.client.session import DefaultEngine, Session, execute, new_session, plan_of
+from jmars.client.session import DefaultEngine, Session, execute, fetch, new_session, plan_of
 from jmars.tensor.engine import current_engine, set_engine
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ __all__ = [
     "dask_scheduler",
     "default_cluster",
     "execute",
+    "fetch",
     "new_session",
     "plan_of",
 ]

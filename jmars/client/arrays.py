@@ -12,6 +12,8 @@ StreamedArrays: copies arrays to and from a cluster that shares no memory with t
 
 Chunks travel over the connection in pieces, several at once, so that a transfer holds some pieces and a single chunk in
 memory beside the array. The actor "passing" stores and reads them; pieces have checksums.
+
+BroughtValues: small results came with the report of their job's end, and stay at their nodes: fetching them asks nobody.
 Source: docs/explanation/seeds.md, "Architecture".
 """
 
@@ -22,9 +24,11 @@ import math
 import mmap
 import os
 import secrets
+import threading
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, ClassVar, TypeVar
@@ -35,6 +39,7 @@ from jmars.client.connection import Connection
 from jmars.errors import ClusterLostError
 from jmars.kernels.program import refuse_pointers
 from jmars.storage.chunks import ChunkElements, checksum, received
+from jmars.tensor.operand import TensorData
 from jmars.tensor.splits import chunk_boxes
 
 KEYS = 10_000  # of tensors in a message
@@ -381,3 +386,50 @@ class StreamedArrays(Arrays):
 def arrays_of(connection: Connection, fd: int, size: int, capacity: int) -> Arrays:
     """The arrays of a cluster: in its shared memory `fd`, or over the connection where `fd` is -1."""
     return SharedMemory(connection, fd, size, capacity) if fd >= 0 else StreamedArrays(connection)
+
+
+MOST_BROUGHT = 2**24  # bytes of values at nodes
+
+
+class BroughtValues:
+    """Bounds the bytes that came with reports: beyond `most` the oldest values leave their nodes, and are fetched.
+
+    Values of nodes that are gone count until they are the oldest.
+    """
+
+    def __init__(self, most: int = MOST_BROUGHT) -> None:
+        self._most = most
+        self._nodes: deque[tuple[weakref.ref[TensorData], int]] = deque()  # with the bytes of each
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def add(self, data: Sequence[TensorData], values: Mapping[str, list[bytes]]) -> None:
+        """Nodes get the chunks of their keys."""
+        with self._lock:
+            for node in data:
+                chunks = values.get(node.key)
+                if chunks is not None and node.brought is None:
+                    node.brought, size = chunks, sum(map(len, chunks))
+                    self._nodes.append((weakref.ref(node), size))
+                    self._bytes += size
+            while self._bytes > self._most:
+                oldest, size = self._nodes.popleft()
+                self._bytes -= size
+                if (old := oldest()) is not None:
+                    old.brought = None
+
+
+def brought_value(node: TensorData, copy: bool = True) -> Any:
+    """The value that came to a node: owned, or read-only with `copy=False`; None where there is none."""
+    chunks = node.brought
+    if chunks is None or node.has_unknown_lengths:
+        return None
+    if len(chunks) == 1:
+        value: Array = np.ndarray(node.shape, node.dtype, bytearray(chunks[0]) if copy else chunks[0])
+        return value if node.shape or not copy else value[()]
+    value = np.empty(node.shape, node.dtype)
+    for chunk, box in zip(chunks, chunk_boxes(node.chunks), strict=True):
+        part = value[whole(box)]
+        part[...] = np.ndarray(part.shape, node.dtype, chunk)
+    value.flags.writeable = copy
+    return value

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Self
 from jmars.actors import Mailbox
 from jmars.actors.registry import find_entry, refuse_twin
 from jmars.client import cluster_registry
-from jmars.client.arrays import arrays_of
+from jmars.client.arrays import BroughtValues, arrays_of, brought_value
 from jmars.client.cluster_registry import open_clusters
 from jmars.client.connection import Connection, patient_connection, reason, refuse_forked
 from jmars.client.engine_clusters import LEASE, checked_lease, scheduler_processes, whole_number
@@ -42,7 +42,7 @@ from jmars.model.collector import free_in_child
 from jmars.model.events import Event
 from jmars.model.status import JobState
 from jmars.tensor.operand import TensorData
-from jmars.tensor.spawn import Output, Spawned
+from jmars.tensor.spawn import Handle
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import LinkedGraph
 
@@ -135,6 +135,7 @@ class Cluster(HostClusters, Shown):
         self._jobs = JobRegistry(self._facts.update)
         self.float_warnings = FloatWarnings()
         self._held = Retained(self._drop)
+        self._brought = BroughtValues()
         self.kept = KeptValues(self._held, partial(self.ask, "session"))
         self._lock = threading.RLock()  # one submission at a time
         self._closed = False
@@ -273,7 +274,7 @@ class Cluster(HostClusters, Shown):
             self._facts.update(self.ask("host", "ready"))
         return self._facts
 
-    def submit(self, *tensors: Tensor | Spawned | Output, name: str = "") -> Job:
+    def submit(self, *tensors: Tensor | Handle, name: str = "") -> Job:
         """Start computing tensors, and results of spawned functions; returns at once with a handle.
 
         NumPy arrays that the tensors were made from enter with the value that they have now. A graph of thousands of
@@ -281,7 +282,7 @@ class Cluster(HostClusters, Shown):
         ClusterClosedError where the cluster was closed.
         """
         for one in tensors:
-            if not isinstance(one, Tensor | Spawned | Output):
+            if not isinstance(one, Tensor | Handle):
                 raise TypeError(f"cannot compute a {type(one).__name__}; make it a tensor with jmars.tensor.asarray")
         packed = [None if isinstance(one, Tensor) else outputs_of(one) for one in tensors]
         job = self.submit_data([one.data for one in tensors], name, single=len(tensors) == 1, packed=packed)
@@ -340,6 +341,8 @@ class Cluster(HostClusters, Shown):
         """The value of a node that the cluster has: owned; with `copy=False` read-only, a view of a single chunk."""
         self._check_open()
         self.float_warnings.tell_owed()
+        if (value := brought_value(data, copy)) is not None:
+            return value
         return with_recovery(self, data, lambda: self.shared.fetch(data.key, data.dtype, data.chunks, copy))
 
     def fetch_each(self, data: Sequence[TensorData]) -> list[Any]:
@@ -472,10 +475,12 @@ class Cluster(HostClusters, Shown):
         """Retain values that the cluster has, each until no Python object refers to the node any more."""
         self._held.add(data)
 
-    def computed(self, data: Sequence[TensorData], warned: bool) -> None:
-        """Retain values that a job computed, with value keys unless it warned."""
+    def computed(self, data: Sequence[TensorData], warned: bool, values: Mapping[str, list[bytes]]) -> None:
+        """Retain values that a job computed, with value keys unless it warned; small values came along, by key."""
         self._held.add(data)
         self.kept.computed(data, warned)
+        if values:
+            self._brought.add(data, values)
 
     def release(self, key: str) -> None:
         """Release the value of a key; no effect where the key is not retained."""

@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from jmars.client import plans
+from jmars.client.arrays import brought_value
 from jmars.client.job_output import JobOutput, errors
 from jmars.client.notebook_views import Shown, has_bar, wait_with_bar
 from jmars.client.reporting import all_events, write_trace
@@ -322,7 +323,7 @@ class Job(Shown, RunReports):
             elif found:
                 self.cluster.float_warnings.owe(found)
             if report["state"] == JobState.SUCCEEDED:
-                self._take_values(report.get("settled") or {}, bool(found))
+                self._take_values(report.get("settled") or {}, bool(found), report.pop("values", {}))
             self._done.set()
             callbacks, self._callbacks = self._callbacks, []
             self._again = []
@@ -333,11 +334,11 @@ class Job(Shown, RunReports):
                 log.exception("what was to be done at the end of %s failed", self.name)
 
     @without_collections()
-    def _take_values(self, settled: dict[str, Any], warned: bool) -> None:
-        """The cluster has all values: retain them, with the lengths that the run told by key."""
+    def _take_values(self, settled: dict[str, Any], warned: bool, values: dict[str, list[bytes]]) -> None:
+        """The cluster has all values: retain them, with the lengths that the run told, and small values, by key."""
         for one in self._data:
             one.resolve_lengths(settled.get(one.key))
-        self.cluster.computed(self._data, warned)
+        self.cluster.computed(self._data, warned, values)
         try:
             detach(self._data)
         except Exception:  # who waits must hear of the end
@@ -596,11 +597,14 @@ def with_recovery(cluster: Cluster, data: TensorData, fetch: Callable[[], Value]
 
 def fetch_each(cluster: Cluster, data: Sequence[TensorData]) -> list[Any]:
     """Values of nodes that the cluster has; those of small nodes travel together, unless a chunk is lost."""
-    small = [k for k, one in enumerate(data) if _size(one) <= SMALL] if len(data) > 1 else []
-    found: dict[int, Any] = {}
+    found = {k: value for k, one in enumerate(data) if (value := brought_value(one)) is not None}
+    if len(found) == len(data):
+        return list(found.values())
+    left = [k for k in range(len(data)) if k not in found]
+    small = [k for k in left if _size(data[k]) <= SMALL] if len(left) > 1 else []
     try:
         values = cluster.shared.fetch_each([(data[k].key, data[k].dtype, data[k].chunks) for k in small])
-        found = dict(zip(small, values, strict=True))
+        found |= zip(small, values, strict=True)
     except ChunkLostError:
         pass  # `cluster.fetch` computes it again
     return [found[k] if k in found else cluster.fetch(one) for k, one in enumerate(data)]

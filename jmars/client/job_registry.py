@@ -6,7 +6,7 @@ A report may come before `submit` has returned, from the jmars thread, or never,
 AttachedJob: a handle of a job that another client submitted, and the result descriptors that make it possible.
 
 A descriptor is (key, dtype, chunks, packed): the dtype as text, or pickled; chunks None until the run tells them;
-`packed` None for an array, else the outputs of a spawned function.
+`packed` None for an array, else the outputs of a spawned function: a number, names, or -1 for a value of each chunk.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from jmars.actors import remote_method
 from jmars.client.job import Job
 from jmars.errors import ClusterError, ClusterLostError, ClusterStoppedError
 from jmars.tensor.operand import TensorData
-from jmars.tensor.spawn import Output, Spawned, all_unpacked, unpacked
+from jmars.tensor.spawn import Handle, Mapped, Spawned, all_unpacked, unpacked, unpacked_each
 from jmars.tensor.tensor import Tensor
 from jmars.tensor.tensor_graph import Stored
 
@@ -214,8 +214,10 @@ class JobRegistry:
         return known if known in self._running else None
 
 
-def outputs_of(handle: Spawned | Output) -> Any:
-    """Outputs of a spawned function that a handle stands for: a number, or the names of all."""
+def outputs_of(handle: Handle) -> Any:
+    """Outputs of a spawned function that a handle stands for: a number, the names of all, or -1 for many calls."""
+    if isinstance(handle, Mapped):
+        return -1
     return handle.outputs if isinstance(handle, Spawned) and handle.outputs is not None else handle.number
 
 
@@ -292,6 +294,8 @@ def _dtype_told(dtype: np.dtype[Any]) -> str | bytes:
 
 
 def _opener(packed: Any) -> Any:
+    if packed == -1:
+        return unpacked_each
     if isinstance(packed, int):
         return lambda chunk: unpacked(chunk, packed)
     return lambda chunk: all_unpacked(chunk, tuple(packed))

@@ -29,7 +29,7 @@ from jmars.switches import checked
 from jmars.tensor.engine import Engine, get_engine
 from jmars.tensor.from_array import Composite, FromArray
 from jmars.tensor.operand import TensorData, warn_user
-from jmars.tensor.spawn import Output, Spawned
+from jmars.tensor.spawn import Handle
 from jmars.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -65,14 +65,14 @@ class Session:
         assert cluster is not None
         return cluster
 
-    def run(self, *tensors: Tensor | Spawned | Output | Composite) -> Any:
+    def run(self, *tensors: Tensor | Handle | Composite) -> Any:
         """Compute tensors together; returns a single value for a single tensor, else a list. Numbers stay."""
         if any(isinstance(one, Composite) or _is_value(one) for one in tensors):
             return self.fetch(*tensors)
         with using_gpus(self.cluster, self._gpu):
             return self.cluster.submit(*tensors).result()  # type: ignore[arg-type]
 
-    def execute(self, *tensors: Tensor | Spawned | Output | Composite) -> Any:
+    def execute(self, *tensors: Tensor | Handle | Composite) -> Any:
         """Compute tensors together and leave the values on the cluster; returns the tensors. Numbers stay."""
         data = [one.data for one in _parts(tensors)]
         with using_gpus(self.cluster, self._gpu) if self._gpu else nullcontext():
@@ -82,7 +82,7 @@ class Session:
                 run(self._given, missing)
         return tensors[0] if len(tensors) == 1 else tensors
 
-    def plan(self, *tensors: Tensor | Spawned | Output | Composite, policy: str | None = None) -> PlannedRun:
+    def plan(self, *tensors: Tensor | Handle | Composite, policy: str | None = None) -> PlannedRun:
         """Predicted cost of computing tensors together; starts nothing.
 
         Raises
@@ -101,7 +101,7 @@ class Session:
                 raise TypeError(f"cannot plan a {type(one).__name__}; make it a tensor with jmars.tensor.asarray")
         return plan_on(self._given or default_cluster(start=False), [one.data for one in parts], policy)
 
-    def fetch(self, *tensors: Tensor | Spawned | Output | Composite) -> Any:
+    def fetch(self, *tensors: Tensor | Handle | Composite) -> Any:
         """The values of tensors, computed where they are not held."""
         self.execute(*tensors)
         parts = iter(self.cluster.fetch_each([one.data for one in _parts(tensors)]))
@@ -122,7 +122,7 @@ class Session:
         self.close()
 
 
-def _decoded(one: Tensor | Spawned | Output | Composite, values: Iterator[Any]) -> Any:
+def _decoded(one: Tensor | Handle | Composite, values: Iterator[Any]) -> Any:
     """What the user sees of the next values: a value for each part."""
     if isinstance(one, Composite):
         return one.decode([next(values) for _ in one.parts()])
@@ -131,9 +131,9 @@ def _decoded(one: Tensor | Spawned | Output | Composite, values: Iterator[Any]) 
     return next(values) if isinstance(one, Tensor) else one.decode(next(values))
 
 
-def _parts(tensors: Sequence[Tensor | Spawned | Output | Composite]) -> list[Tensor | Spawned | Output]:
+def _parts(tensors: Sequence[Tensor | Handle | Composite]) -> list[Tensor | Handle]:
     """All tensors without numbers, with tensors of several parts replaced by the parts."""
-    found: list[Tensor | Spawned | Output] = []
+    found: list[Tensor | Handle] = []
     for one in tensors:
         found += one.parts() if isinstance(one, Composite) else [] if _is_value(one) else [one]
     return found
@@ -149,7 +149,7 @@ def new_session(*, gpu: str | None = None, **cluster: Any) -> Session:
     return Session(Cluster(**cluster), gpu)
 
 
-def plan_of(*tensors: Tensor | Spawned | Output | Composite, policy: str | None = None) -> PlannedRun:
+def plan_of(*tensors: Tensor | Handle | Composite, policy: str | None = None) -> PlannedRun:
     """Predicted cost of computing tensors together on the default cluster, running or not.
 
     Parameters
@@ -174,7 +174,7 @@ def plan_of(*tensors: Tensor | Spawned | Output | Composite, policy: str | None 
     return Session().plan(*tensors, policy=policy)
 
 
-def execute(*tensors: Tensor | Spawned | Output | Composite, gpu: str | None = None) -> Any:
+def execute(*tensors: Tensor | Handle | Composite, gpu: str | None = None) -> Any:
     """Compute tensors together on the default cluster; returns a single tensor, or a tuple of several.
 
     Parameters
@@ -191,6 +191,23 @@ def execute(*tensors: Tensor | Spawned | Output | Composite, gpu: str | None = N
     (15, 5)
     """
     return Session(gpu=gpu).execute(*tensors)
+
+
+def fetch(*tensors: Tensor | Handle | Composite) -> Any:
+    """The values of tensors and spawned functions, on the default cluster: computed together where they are not held.
+
+    Returns
+    -------
+    A single value, or a list of several.
+
+    Examples
+    --------
+    >>> import jmars, jmars.tensor as mt
+    >>> with jmars.Cluster(n_workers=1):
+    ...     jmars.fetch(mt.arange(3), jmars.remote.spawn(len, args=("abc",)))
+    [array([0, 1, 2]), 3]
+    """
+    return Session().fetch(*tensors)
 
 
 class DefaultEngine(Engine):

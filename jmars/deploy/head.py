@@ -356,11 +356,18 @@ class ClusterHead(ABC):
         return [chunks for client in self._channels.values() for chunks in client.chunks.items()]
 
     def job_ended(self, report: Mapping[str, Any]) -> None:
-        """A job has ended: tell the clients."""
+        """A job has ended: tell the clients, and the submitting program its small results too."""
         report = dict(report)
         if self.clients.job_ended(report):
-            self.tell_clients("ended", report)
+            submitter = self.clients.submitters.get(report["job"])
+            values = self.small_values(report)
+            for channel, client in self._channels.items():
+                channel.tell("jobs", "ended", report | values if client.pid == submitter else report)
         self.look_at_lease()
+
+    def small_values(self, report: Mapping[str, Any]) -> dict[str, Any]:
+        """Results that travel with the report of a job's end; none where chunks are in other processes."""
+        return {}
 
     def stalled(self, told: dict[str, Any]) -> None:
         """A job does not move, or moves again: tell the clients."""

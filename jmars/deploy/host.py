@@ -19,11 +19,12 @@ from jmars.actors.channel import Descriptor
 from jmars.deploy import memory
 from jmars.deploy.control_process import take_orders
 from jmars.deploy.folders import Folders
-from jmars.deploy.head import FIXED, ClusterHead, WhyService
+from jmars.deploy.head import FIXED, ClusterHead, InProcessScheduler, WhyService
 from jmars.deploy.host_machine import HostMachine
 from jmars.deploy.janitor import start_janitor
 from jmars.errors import ClusterError, MemoryLimitError
 from jmars.model import events
+from jmars.model.limits import REPORTED_BYTES, SMALL_RESULT
 from jmars.scheduler import Machine
 from jmars.storage import Arena
 from jmars.tensor.engine import NoComputeEngine, set_engine
@@ -132,6 +133,26 @@ class Host(ClusterHead):
         if not self.scheduler.active:
             self.machine.make_room(False)
         super().job_ended(report)
+
+    def small_values(self, report: Mapping[str, Any]) -> dict[str, Any]:
+        """Results whose chunks are small and in memory, as many as fit into a message: {"values": chunks by key}."""
+        scheduler, arena, chunks = self.scheduler, self.arena, self.execution.chunks
+        if not isinstance(scheduler, InProcessScheduler):  # only the scheduler knows the chunks of a key
+            return {}
+        tensors, memory, moving = scheduler.session.meta.tensors, chunks.memory, chunks.moving
+        found, left = dict[str, list[bytes]](), REPORTED_BYTES
+        for key in report["results"]:
+            places = [(memory[one], arena.size_of(memory[one])) for one in tensors.get(key, ()) if one in memory]
+            sizes = [size for _, size in places]
+            if not sizes or max(sizes) > SMALL_RESULT or len(sizes) < len(tensors[key]):
+                continue
+            if moving and not moving.isdisjoint(tensors[key]):
+                continue
+            left -= sum(sizes)
+            if left < 0:
+                break
+            found[key] = [arena.memory[at : at + size] for at, size in places]
+        return {"values": found}
 
     # -- memory
     async def look(self) -> None:

@@ -16,6 +16,10 @@ WAITS_BEHIND = 0.2  # seconds, run or predicted; no batch waits behind a longer 
 PAGE = mmap.PAGESIZE  # bytes
 SMALLEST_SLOT = 64  # bytes
 
+# small results: they travel with the report of their job's end and stay in the client
+SMALL_RESULT = 2**14  # bytes of a result, at most
+REPORTED_BYTES = 2**22  # of a report, at most; later results of the job are fetched
+
 # ended jobs: scheduler, host and clients answer for the same jobs
 REMEMBERED_JOBS = 50
 

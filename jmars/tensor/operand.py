@@ -327,6 +327,7 @@ class TensorData:
 
     __slots__ = (
         "__weakref__",
+        "brought",
         "chunks",
         "computed",
         "depth",
@@ -351,6 +352,7 @@ class TensorData:
         self.lineage_copy: TensorData | None = None  # computed nodes refer to the copy: structure.py
         self.is_lineage_copy = False
         self.hold: Hold | None = None
+        self.brought: list[bytes] | None = None  # its chunks, where they came with the end of a job: client/arrays.py
         self.key = f"t-{next(_numbers)}-{_prefix}"
 
     @property
@@ -381,6 +383,7 @@ class TensorData:
         copy.op, copy.key, copy.is_lineage_copy, copy.lineage_copy = op, self.key, True, None
         copy.shape, copy.dtype, copy.chunks, copy.computed = self.shape, self.dtype, self.chunks, False
         copy.has_unknown_lengths, copy.hold, copy.depth = self.has_unknown_lengths, None, self.depth
+        copy.brought = None
         return copy
 
     def __repr__(self) -> str:

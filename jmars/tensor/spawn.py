@@ -1,7 +1,8 @@
 """Python functions as operands, and picklable objects as chunks: `spawn`, and the returned handles.
 
 `Spawned` is the handle of a function's result, `Output` of a part of the result. `Spawn` is the operand that calls a
-function, `FromSpawned` makes a tensor of a returned array. Calls of the same function share a program. A call's
+function, `FromSpawned` makes a tensor of a returned array. `map_items` calls a function for many items by a single
+operand, and `Mapped` is the handle of the results. Calls of the same function share a program. A call's
 arguments travel as a pickle; results of other calls and tensors are references to the operand's inputs.
 
 A function of a notebook is pickled by value, with its globals and closure, which takes longer than the whole rest of
@@ -21,10 +22,11 @@ import itertools
 import os
 import pickle
 import sys
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from operator import is_
+from struct import Struct, pack, unpack_from
 from threading import Lock
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, MappingProxyType, ModuleType
 from typing import Any, ClassVar, cast
@@ -35,7 +37,7 @@ from numpy.typing import NDArray
 
 from jmars.errors import UnsupportedError
 from jmars.kernels import Pieces
-from jmars.kernels.program import Call, ChunkType, single
+from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import get_engine
 from jmars.tensor.operand import Operand, Origin, SourceLine, TensorData, TensorMeta, Unknown, check_dtype, new_data
@@ -128,41 +130,109 @@ def spawn(
 
     Source: Mars `mars/remote/core.py`.
     """
-    if not callable(function):
-        raise TypeError(f"spawn takes a function first; {function!r} cannot be called")
     if not isinstance(args, list | tuple):
         raise TypeError(f"args is a {type(args).__name__}; give a tuple or a list, also of one: args=(x,)")
     if not isinstance(kwargs, Mapping | None):
         raise TypeError(f"kwargs is a {type(kwargs).__name__}; give a dict from parameters to values")
+    said = _said(function, name, cost, memory, retries, environment)
+    names = _names(n_outputs, outputs)
+    packer, pickled = _packed_call((tuple(args), dict(kwargs or {})))
+    op = Spawn(
+        call=pickled,
+        objects=tuple(packer.inputs.values()),
+        outputs=names,
+        inputs=tuple(packer.inputs),
+        line=line,
+        **said,
+    )
+    return Spawned(_new_node(op))
+
+
+def map_items(
+    function: Callable[..., Any],
+    *items: Iterable[Any],
+    name: str | None = None,
+    cost: float | None = None,
+    memory: int | str = 0,
+    retries: int | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Mapped:
+    """Make lazy calls of a function, one for each item, as the built-in `map`: a single node for all of them.
+
+    Parameters
+    ----------
+    function, name, cost, memory, retries, environment
+        As for `spawn`; cost and memory are of each call.
+    *items
+        Arguments: the k-th call gets the k-th item of each iterable. They may hold handles and tensors, as in `spawn`.
+
+    Returns
+    -------
+    Mapped
+        A handle with `execute()`, and `fetch()` for the list of values.
+
+    Examples
+    --------
+    >>> import jmars.remote
+    >>> jmars.remote.map(pow, range(4), [2, 2, 2, 3]).fetch()
+    [0, 1, 4, 27]
+    """
+    if not items:
+        raise TypeError("map takes a function and an iterable of arguments, or several: map(function, items)")
+    said = _said(function, name, cost, memory, retries, environment)
+    inputs: dict[TensorData, int] = {}
+    objects: list[bool] = []
+    calls: list[bytes] = []
+    reads: list[tuple[int, ...]] = []
+    for args in zip(*items):
+        packer, pickled = _packed_call((args, {}))
+        calls.append(pickled)
+        for data, is_object in packer.inputs.items():
+            if inputs.setdefault(data, len(inputs)) == len(objects):
+                objects.append(is_object)
+        reads.append(tuple([inputs[data] for data in packer.inputs]))
+    op = SpawnMap(
+        call=b"", objects=tuple(objects), calls=tuple(calls), reads=tuple(reads), inputs=tuple(inputs), **said
+    )
+    return Mapped(_new_node(op, len(calls)))
+
+
+def _said(
+    function: Callable[..., Any],
+    name: str | None,
+    cost: float | None,
+    memory: int | str,
+    retries: int | None,
+    environment: Mapping[str, str] | None,
+) -> dict[str, Any]:
+    """Fields of an operand that calls a function."""
+    if not callable(function):
+        raise TypeError(f"spawn takes a function first; {function!r} cannot be called")
     if cost is not None and not cost >= 0:
         raise ValueError(f"cost is {cost!r}; give the seconds that the function should take, 0 or more")
     if retries is not None and not 0 <= retries <= MOST_RETRIES:
         raise ValueError(f"retries is {retries!r}; give a number from 0 to {MOST_RETRIES}")
-    size = parse_bytes(memory) if isinstance(memory, str) else int(memory)
-    names = _names(n_outputs, outputs)
-    blob = function_blob(function)
-    packer, pickled = _packed_call((tuple(args), dict(kwargs or {})))
-    op = Spawn(
-        function=name or str(getattr(function, "__name__", type(function).__name__)),
-        blob=blob,
-        call=pickled,
-        objects=tuple(packer.inputs.values()),
-        outputs=names,
-        environment=tuple(sorted((str(k), str(v)) for k, v in (environment or {}).items())),
-        cost=float(cost or 0.0),
-        memory=size,
-        retries=-1 if retries is None else int(retries),
-        inputs=tuple(packer.inputs),
-        line=line,
-    )
+    return {
+        "function": name or str(getattr(function, "__name__", type(function).__name__)),
+        "blob": function_blob(function),
+        "environment": tuple(sorted((str(k), str(v)) for k, v in environment.items())) if environment else (),
+        "cost": float(cost or 0.0),
+        "memory": parse_bytes(memory) if isinstance(memory, str) else int(memory),
+        "retries": -1 if retries is None else int(retries),
+    }
+
+
+def _new_node(op: Operand, chunks: int = 1) -> TensorData:
+    """A node of so many chunks of objects, whose sizes a run tells."""
     origin = Origin(f"spawn-{next(_numbers)}-{_prefix}")  # of no other node, so that it need not be found by key
-    return Spawned(new_data(op, (origin.whole,), BYTES, ((Unknown(origin, 0),),)))
+    length = origin.whole if chunks else 0
+    return new_data(op, (length,), BYTES, (tuple([Unknown(origin, k) for k in range(chunks)]),))
 
 
 _NO_OUTPUTS: Mapping[Any, Output] = MappingProxyType({})
 
 
-class _Handle:
+class Handle:
     """Handle of a spawned function's result, or of an output."""
 
     data: TensorData
@@ -206,7 +276,7 @@ class _Handle:
         )
 
 
-class Spawned(_Handle):
+class Spawned(Handle):
     """Handle of a call on the cluster and the result.
 
     Attributes
@@ -258,7 +328,7 @@ def _outputs_of(task: Spawned, names: Sequence[str]) -> dict[Any, Output]:
     return {int(one) if one.isdecimal() else one: Output(task, number) for number, one in enumerate(names)}
 
 
-class Output(_Handle):
+class Output(Handle):
     """Handle of an output of a spawned function."""
 
     def __init__(self, task: Spawned, number: int) -> None:
@@ -266,6 +336,56 @@ class Output(_Handle):
 
     def __repr__(self) -> str:
         return f"<Output {list(self.task.output)[self.number]!r} of {self.task.name}>"
+
+
+class Mapped(Handle):
+    """Handle of the calls of a function for many items; among arguments of other calls it is the list of values.
+
+    `mapped[k]` is the handle of the k-th value.
+    """
+
+    def __init__(self, data: TensorData) -> None:
+        self.data, self.number = data, 0
+
+    @property
+    def name(self) -> str:
+        """Label in the view."""
+        return self.data.op.label
+
+    def decode(self, chunk: np.ndarray[Any, Any]) -> list[Any]:
+        """Unpickle the values."""
+        return unpacked_each(chunk)
+
+    def __len__(self) -> int:
+        return len(self.data.chunks[0])
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __getitem__(self, which: int) -> Item:
+        if not -len(self) <= which < len(self):
+            raise IndexError(f"{self.name} was called for {len(self)} items, and there is no value {which}")
+        return Item(self, which % len(self))
+
+    def __iter__(self) -> Iterator[Item]:
+        return (Item(self, which) for which in range(len(self)))
+
+    def __reduce__(self) -> Any:
+        return list, (list(self),)
+
+    def __repr__(self) -> str:
+        return f"<Mapped {self.name}: {len(self)} items>"
+
+
+class Item(Handle):
+    """Handle of a value of `Mapped`."""
+
+    def __init__(self, calls: Mapped, which: int) -> None:
+        self.data, self.number = _new_node(Pick(which=which, inputs=(calls.data,), line=calls.data.op.line)), 0
+        self._which, self._name = which, calls.name
+
+    def __repr__(self) -> str:
+        return f"<Item {self._which} of {self._name}>"
 
 
 def _packed_call(call: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[_References, bytes]:
@@ -291,7 +411,7 @@ class _References:
         """Return a reference to an input in place of `value`: (input, output or names of all outputs)."""
         if isinstance(value, Spawned):
             return self._input(value.data, True), value.outputs or 0
-        if isinstance(value, Output):
+        if isinstance(value, Output | Item):
             return self._input(value.data, True), value.number
         if isinstance(value, Tensor) or (
             type(value) is np.ndarray and value.nbytes > LARGE and value.dtype.kind in "biufc"
@@ -321,7 +441,7 @@ class _PlainPacker(_References, pickle.Pickler):
     """Pickles arguments of plain types, faster than the other pickler."""
 
 
-_PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes, Spawned, Output})
+_PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes, Spawned, Output, Item})
 
 
 def _in_one_chunk(value: Any) -> TensorData:
@@ -398,13 +518,18 @@ class Spawn(Operand):
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Add a chunk-level operand."""
+        ids = [grid.ids.item(0) for grid in inputs]
+        return np.array([builder.add(self.program(builder, inputs, self.objects), ids, (self.call,))], np.int64)
+
+    def program(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], objects: tuple[bool, ...]) -> Program:
+        """The program of a call with these inputs; `objects` as of the class."""
         types = tuple(
             [
                 _bytes(grid) if is_object else ChunkType(tuple(axis[0] for axis in grid.splits), grid.dtype)
-                for grid, is_object in zip(inputs, self.objects, strict=True)
+                for grid, is_object in zip(inputs, objects, strict=True)
             ]
         )
-        params = (self.function, self.blob, self.objects, self.outputs, self.environment)
+        params = (self.function, self.blob, objects, self.outputs, self.environment)
         key = params, types, self.memory, self.cost, self.retries
         program = builder.made.get(key)
         if program is None:
@@ -421,8 +546,49 @@ class Spawn(Operand):
                 retries=self.retries,
             )
             program = builder.made[key] = single(self.function, types, step)
-        ids = [grid.ids.item(0) for grid in inputs]
-        return np.array([builder.add(program, ids, (self.call,))], np.int64)
+        return program
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SpawnMap(Spawn):
+    """Calls a function for many items, each with a chunk of its own.
+
+    Attributes
+    ----------
+    calls
+        `(args, kwargs)` of each call, pickled as `Spawn.call`, which is empty here.
+    reads
+        Numbers of the inputs that each call reads.
+    """
+
+    calls: tuple[bytes, ...]
+    reads: tuple[tuple[int, ...], ...]
+    name: ClassVar[str] = "map"
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """Add a chunk-level operand for each call."""
+        if not inputs:
+            n = len(self.calls)
+            programs, reads = [self.program(builder, (), ())], np.empty((n, 0), np.int64)
+            return builder.add_many(programs, np.zeros(n, np.int64), reads, [(call,) for call in self.calls])
+        ids = []
+        for call, read in zip(self.calls, self.reads, strict=True):
+            grids = [inputs[k] for k in read]
+            program = self.program(builder, grids, tuple([self.objects[k] for k in read]))
+            ids.append(builder.add(program, [grid.ids.item(0) for grid in grids], (call,)))
+        return np.array(ids, np.int64)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Pick(Operand):
+    """Chunk `which` of the input."""
+
+    which: int
+    name: ClassVar[str] = "item"
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """Return the chunk."""
+        return inputs[0].ids[self.which : self.which + 1]
 
 
 def _bytes(grid: ChunkGrid) -> ChunkType:
@@ -431,12 +597,15 @@ def _bytes(grid: ChunkGrid) -> ChunkType:
     return _UNSIZED if isinstance(length, Unknown) else ChunkType((length,), BYTES)
 
 
+_NOTHING = nullcontext()
+
+
 def call_spawned(out: None, inputs: Sequence[Array], params: tuple[Any, ...], arg: bytes) -> Pieces:
     """Call the function and return the outputs, pickled as a chunk."""
     name, blob, objects, outputs, environment = params
     function = unpickled(blob)
     args, kwargs = _Opener(arg, inputs, objects).load()
-    with _variables(environment):
+    with _variables(environment) if environment else _NOTHING:
         result = function(*args, **kwargs)
     values = [result] if outputs is None else _by_name(name, result, outputs)
     try:
@@ -538,6 +707,7 @@ def copy_part(out: Array, inputs: Sequence[Array], params: tuple[int, tuple[int,
     np.copyto(out, array[index])
 
 
+_FIRST = Struct("=q")
 ALIGNED = 64  # bytes, a cache line
 APART = 1024  # bytes; smaller buffers stay in the pickle
 
@@ -568,17 +738,27 @@ def packed(values: Sequence[Any]) -> Pieces:
             apart.append(buffer.raw())
             return False
 
-        body = cloudpickle.dumps(value, protocol=5, buffer_callback=kept_in)
+        body = _dumped(value, kept_in, buffers)
         header += [len(buffers), len(body), *(raw.nbytes for raw in buffers)]
         sections += [body, *buffers]
     parts: list[Any] = []
-    for section in [np.array([len(header), *header], np.int64), *sections]:
+    has_buffers = len(sections) > len(values)
+    for section in [pack(f"={len(header) + 1}q", len(header), *header), *sections]:
         size = memoryview(section).nbytes
         parts += [section, bytes(-size % ALIGNED)]
-    return Pieces(parts)
+    return Pieces(parts if has_buffers else [b"".join(parts)])
 
 
-def unpacked(chunk: np.ndarray[Any, Any], number: int) -> Any:
+def _dumped(value: Any, kept_in: Callable[[pickle.PickleBuffer], bool], buffers: list[Any]) -> bytes:
+    """Pickle a value, by cloudpickle only where its classes and functions are not found by their names here."""
+    try:
+        return pickle.dumps(value, protocol=5, buffer_callback=kept_in)
+    except Exception:  # any that a user's object may raise; it comes again where cloudpickle raises too
+        buffers.clear()
+        return cast(bytes, cloudpickle.dumps(value, protocol=5, buffer_callback=kept_in))
+
+
+def unpacked(chunk: np.ndarray[Any, Any] | memoryview, number: int) -> Any:
     """Unpickle an output of a chunk; arrays are views of the chunk, read-only if the chunk is.
 
     Parameters
@@ -588,9 +768,9 @@ def unpacked(chunk: np.ndarray[Any, Any], number: int) -> Any:
     number
         Number of the output, from 0.
     """
-    length = int(chunk[:8].view(np.int64)[0])
-    header = chunk[8 : 8 * (length + 1)].view(np.int64).tolist()
-    view = chunk.data
+    view = memoryview(chunk)
+    (length,) = _FIRST.unpack_from(view)
+    header = unpack_from(f"={length}q", view, 8)
     at = _next(8 * (length + 1))
     place = 1
     for _ in range(number):
@@ -605,6 +785,17 @@ def unpacked(chunk: np.ndarray[Any, Any], number: int) -> Any:
         buffers.append(view[at : at + size])
         at += _next(size)
     return pickle.loads(body, buffers=buffers)
+
+
+def unpacked_each(chunk: np.ndarray[Any, Any]) -> list[Any]:
+    """Unpickle the outputs of joined chunks of a single output each."""
+    view, values = memoryview(chunk), []
+    while len(view):
+        (length,) = _FIRST.unpack_from(view)
+        sizes = unpack_from(f"={length - 2}q", view, 24)  # of the pickle and its buffers
+        values.append(unpacked(view, 0))
+        view = view[_next(8 * (length + 1)) + sum(map(_next, sizes)) :]
+    return values
 
 
 def all_unpacked(chunk: np.ndarray[Any, Any], names: Sequence[str]) -> Any:
