@@ -3,13 +3,14 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from jmars.tensor.spawn import Mapped, Output, Spawned, spawn
-from jmars.tensor.spawn import map_items as map
+from jmars.tensor.spawn import Mapped, Output, Spawned, map_items, spawn
 
 if TYPE_CHECKING:
     from jmars.annex.tasks import TaskGraph, load_tasks
 
 __all__ = ["Mapped", "Output", "Spawned", "TaskGraph", "load_tasks", "map", "spawn"]
+
+map = map_items  # as the built-in function of that name
 
 
 def __getattr__(name: str) -> Any:

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from jmars.client.session import execute
+from jmars.client.session import fetch
 from jmars.errors import GraphError, UnsupportedError
+from jmars.tensor.operand import source_line
 from jmars.tensor.spawn import Spawned, spawn
 
 
@@ -68,20 +69,39 @@ def get(dsk: Any, keys: Any, **kwargs: Any) -> Any:
 
     What a task raises ends the job and comes back as it is; an interrupt cancels the job.
     """
-    from dask._task_spec import convert_legacy_graph
+    from dask._task_spec import Alias, convert_legacy_graph
 
     graph = dsk.__dask_graph__() if hasattr(dsk, "__dask_graph__") else dsk  # newer Dask hands over expressions
     nodes = convert_legacy_graph(dict(graph))
     _refuse_lost_writes(nodes)
     handles: dict[Any, Spawned] = {}
+    line = source_line()
     for key in _in_order(nodes, keys):
         node = nodes[key]
-        needs = sorted(node.dependencies, key=str)
-        handles[key] = spawn(_call, (node, needs, [handles[one] for one in needs]), name=_name(key))
+        if type(node) is Alias:
+            handles[key] = handles[node.target]
+            continue
+        called = _function_of(node, handles)
+        if called is None:
+            needs = sorted(node.dependencies, key=str)
+            called = _call, (node, needs, [handles[one] for one in needs]), {}
+        handles[key] = spawn(*called, name=_name(key), line=line)
     wanted = list(dict.fromkeys(_flat(keys)))
-    execute(*(handles[key] for key in wanted))
-    values = {key: handles[key].fetch() for key in wanted}
-    return _like(keys, values)
+    found = fetch(*(handles[key] for key in wanted))
+    return _like(keys, {wanted[0]: found} if len(wanted) == 1 else dict(zip(wanted, found)))
+
+
+def _function_of(node: Any, handles: Mapping[Any, Spawned]) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | None:
+    """Function and arguments of a task, which take far less than the task to pickle; None for a task within a task."""
+    from dask._task_spec import GraphNode, Task, TaskRef
+
+    if type(node) is not Task or any(isinstance(one, GraphNode) for one in (*node.args, *node.kwargs.values())):
+        return None
+
+    def given(one: Any) -> Any:
+        return handles[one.key] if isinstance(one, TaskRef) else one
+
+    return node.func, tuple(map(given, node.args)), {name: given(one) for name, one in node.kwargs.items()}
 
 
 def _call(node: Any, needs: list[Any], values: list[Any]) -> Any:

@@ -6,7 +6,7 @@ A report may come before `submit` has returned, from the jmars thread, or never,
 AttachedJob: a handle of a job that another client submitted, and the result descriptors that make it possible.
 
 A descriptor is (key, dtype, chunks, packed): the dtype as text, or pickled; chunks None until the run tells them;
-`packed` None for an array, else the outputs of a spawned function: a number, names, or -1 for a value of each chunk.
+`packed` None for an array, else the outputs of a spawned function: a number, names, or -1 for a value per chunk.
 """
 
 from __future__ import annotations

@@ -236,8 +236,8 @@ class Dispatcher:
                 if not loose:
                     wire.append((program, slot, inputs_of(table, operand), args))
                 else:
-                    inputs = memory.loose_inputs(table, operand, made)
-                    wire.append((program, (slot, memory.size_of(slot)), inputs, args))
+                    places = memory.loose_inputs(table, operand, made)
+                    wire.append((program, (slot, memory.size_of(slot)), places, args))
                     if self._must_ask(table, row, slot):
                         batch.ends_unsized = True
                         break
@@ -262,8 +262,8 @@ class Dispatcher:
     def _follower(
         self, worker: Worker, table: JobTable, operand: int, made: Mapping[int, Made]
     ) -> tuple[JobTable, int, int] | None:
-        """The only reader of an operand that was put into a batch, admitted, if it is cheap and the batch makes all
-        that it lacks: a chain of cheap calls is a single batch.
+        """The only reader of an operand that was put into a batch, admitted, if the reader is cheap and the batch makes
+        all missing inputs: a chain of cheap calls is a single batch.
         """
         readers, jobs = table.readers[operand], self._jobs
         if len(readers) != 1 or jobs.suspects or jobs.slow or self.is_short:
@@ -275,7 +275,7 @@ class Dispatcher:
             return None
         if self._memory.next_use.has_finished(table.number, operand):  # it runs again, and its reader may be elsewhere
             return None
-        slot = self._memory.admission.admit_reader(table, reader, number, made)
+        slot = self._memory.admission.admit_at_once(table, reader, number, made)
         return None if slot < 0 else (table, reader, slot)
 
     def _refuse(self, table: JobTable, operand: int, slot: int, error: Exception) -> None:

@@ -226,7 +226,7 @@ class ReportHandler:
             self._report(Interrupted(table.job, operands, worker.index))
         else:
             rest = operands[1:]
-            if table.chains and (early := _readers_among(table, operands)):  # they wait again before it is known to fail
+            if table.chains and (early := _readers_among(table, operands)):  # first, or they would be hopeless
                 self._report(Interrupted(table.job, early, worker.index))
                 rest = [one for one in rest if one not in early]
             self._report(Failed(table.job, operands[0], worker.index, failure))

@@ -257,7 +257,7 @@ class Program:
         """Whether some step is a function rather than an expression, and so may raise because of values."""
         return any(isinstance(step, Call) for step in self.steps)
 
-    @property
+    @cached_property
     def runs_user_code(self) -> bool:
         """Whether a step runs a user's function."""
         return any(isinstance(step, Call) and step.runs_user_code for step in self.steps)
@@ -267,7 +267,7 @@ class Program:
         """Whether a step mostly waits."""
         return any(isinstance(step, Call) and step.waits for step in self.steps)
 
-    @property
+    @cached_property
     def work_per_input(self) -> int:
         """Bytes of scratch for each byte of the inputs, beside `work`."""
         return max((step.work_per_input for step in self.steps if isinstance(step, Call)), default=0)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
+from types import MappingProxyType
 from typing import NamedTuple
 
 from jmars.errors import MemoryLimitError
@@ -34,6 +35,9 @@ class Made(NamedTuple):
 
     place: int  # in the batch
     slot: int
+
+
+NOTHING: Mapping[int, Made] = MappingProxyType({})
 
 
 BRIEF = 0.001  # seconds below which a function is promised its operand's own figure only
@@ -135,8 +139,8 @@ class Admission:
         self._prepare(table, operand, size, work, sizes, least=said)
         return -1
 
-    def admit_reader(self, table: JobTable, operand: int, program: int, made: Mapping[int, Made]) -> int:
-        """Slot of an operand that reads what a batch makes, `made`, and chunks in memory; -1 if it must wait."""
+    def admit_at_once(self, table: JobTable, operand: int, program: int, made: Mapping[int, Made] = NOTHING) -> int:
+        """Slot of a loose operand that reads chunks in memory and what a batch made; -1 if memory is short."""
         memory, moving, size_of, chunk = self._chunks.memory, self._chunks.moving, self._arena.size_of, table.chunk
         total = 0
         for i in table.inputs[operand]:
@@ -145,7 +149,8 @@ class Admission:
             if at is None or chunk[i] in moving:
                 return -1
             total += size_of(at)
-        if self._buffers.queue or not self._functions.is_plain(program) or table.programs[table.program[operand]].gathers:
+        gathers = table.programs[table.program[operand]].gathers
+        if gathers or self._buffers.queue or not self._functions.is_plain(program):
             return -1
         size, work = self._outputs.demand(table, operand, program, total)
         slot = None if size is None else self._arena.allocate(size)
@@ -158,8 +163,12 @@ class Admission:
 
     def admit_function(self, table: JobTable, operand: int, program: int, loose: bool) -> int:
         """`admit` for an operand that calls a user's function; `program` is the program's number on this host."""
-        if not loose and self._functions.is_plain(program) and 0 < self._events.usual_seconds(program) < BRIEF:
-            return self.admit(table, operand)  # many of them share a batch, so each is promised its own figure
+        if self._functions.is_plain(program) and 0 < self._events.usual_seconds(program) < BRIEF:
+            if not loose:  # many of them share a batch, so each is promised its own figure
+                return self.admit(table, operand)
+            slot = self.admit_at_once(table, operand, program)
+            if slot >= 0:
+                return slot
         return self.admit_loose(table, operand, program)
 
     def _promise(self, table: JobTable, operand: int, program: int, work: int, others: int) -> tuple[int, int]:

@@ -90,6 +90,8 @@ def fuse_tensors(graph: TensorGraph, limits: FusionLimits | None = None) -> tupl
     list of int
         New number of each operand.
     """
+    if not any(type(operand) is ElementwiseOperand for operand in graph.operands):
+        return graph, list(range(len(graph.operands)))
     root = _roots(graph, limits or FusionLimits())
     members: dict[int, list[int]] = {}
     for k, end in enumerate(root):

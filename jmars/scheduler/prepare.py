@@ -30,6 +30,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -372,7 +373,7 @@ def _compiled(
 
 
 def _may_chain(settings: Mapping[str, Any], machine: Machine | None) -> bool:
-    """Whether readers may go along with their inputs: on one host with one scheduler, where operands go in batches."""
+    """Whether readers may go along with their inputs: on one host with one scheduler, with batches of operands."""
     alone = settings.get("dispatch") == "late" or settings.get("ephemeral", False) or settings.get("shards", 1) > 1
     return not alone and machine is not None and machine.rows is None
 
@@ -608,7 +609,8 @@ def with_lines(
     """The picture with the lines that `line_of` gives for lines of the compiled graph."""
     before = compiled.before
     counts = np.bincount(before.layer, minlength=len(before.layers)).tolist()
-    stages = [_layer(layer.name, line_of(layer.line), count) for layer, count in zip(before.layers, counts)]
+    layer_of = cache(_layer)  # functions that are called in a loop give thousands of equal layers
+    stages = [layer_of(layer.name, line_of(layer.line), count) for layer, count in zip(before.layers, counts)]
     return picture | {"stages": stages}
 
 
@@ -622,7 +624,9 @@ def _between(box: NDArray[Any], src: NDArray[np.int64], dst: NDArray[np.int64]) 
     if not len(src):
         return []
     pairs = np.unique(box[src].astype(np.int64) << 32 | box[dst].astype(np.int64))
-    return [[a, b] for a, b in zip((pairs >> 32).tolist(), (pairs & 0xFFFFFFFF).tolist()) if a != b]
+    ends = np.stack([pairs >> 32, pairs & 0xFFFFFFFF], axis=1)
+    found: list[list[int]] = ends[ends[:, 0] != ends[:, 1]].tolist()
+    return found
 
 
 def _chunk_numbers(graph: ChunkGraph) -> NDArray[np.int64]:

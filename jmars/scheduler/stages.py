@@ -19,6 +19,7 @@ import cloudpickle
 import numpy as np
 
 from jmars.errors import ClusterError
+from jmars.model.collector import without_collections
 from jmars.model.messages import Submission
 from jmars.optimize.unfolding import Stage, Unfolding, reported_splits
 from jmars.scheduler.prepare import Ready, prepare
@@ -174,6 +175,7 @@ class Stages:
         return f"{self._job}/{node}"
 
 
+@without_collections()
 def compile_submission(
     context: SchedulerContext, job: str, submission: Submission, check: Callable[[], None]
 ) -> tuple[Ready | None, Stages | None]:

@@ -498,14 +498,19 @@ class Operand:
         return copy
 
 
-def new_data(op: Operand, shape: tuple[Length, ...], dtype: np.dtype[Any], chunks: Splits) -> TensorData:
-    """Make a node, and note the user's source line and annotation on the operand."""
+def note_origin(op: Operand) -> None:
+    """Note the user's source line and annotation on an operand that a node is made of, and tell its inputs."""
     if op.line is None:
         object.__setattr__(op, "line", source_line())
     if op.annotation is None and (annotation := current_annotation()) is not None:
         object.__setattr__(op, "annotation", annotation)
     for one in op.inputs:
         one.op.note_reader()
+
+
+def new_data(op: Operand, shape: tuple[Length, ...], dtype: np.dtype[Any], chunks: Splits) -> TensorData:
+    """Make a node, and note the user's source line and annotation on the operand."""
+    note_origin(op)
     assert tuple(map(sum, chunks)) == shape or tuple(map(axis_length, chunks)) == shape, (op.label, shape, chunks)
     return TensorData(op, shape, dtype, chunks)
 

@@ -40,7 +40,17 @@ from jmars.kernels import Pieces
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import get_engine
-from jmars.tensor.operand import Operand, Origin, SourceLine, TensorData, TensorMeta, Unknown, check_dtype, new_data
+from jmars.tensor.operand import (
+    Operand,
+    Origin,
+    SourceLine,
+    TensorData,
+    TensorMeta,
+    Unknown,
+    check_dtype,
+    new_data,
+    note_origin,
+)
 from jmars.tensor.ops.map_blocks import FunctionPickler, pickled, unpickled
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -136,15 +146,8 @@ def spawn(
         raise TypeError(f"kwargs is a {type(kwargs).__name__}; give a dict from parameters to values")
     said = _said(function, name, cost, memory, retries, environment)
     names = _names(n_outputs, outputs)
-    packer, pickled = _packed_call((tuple(args), dict(kwargs or {})))
-    op = Spawn(
-        call=pickled,
-        objects=tuple(packer.inputs.values()),
-        outputs=names,
-        inputs=tuple(packer.inputs),
-        line=line,
-        **said,
-    )
+    reads, pickled = _packed_call(tuple(args), dict(kwargs or {}))
+    op = Spawn(call=pickled, objects=tuple(reads.values()), outputs=names, inputs=tuple(reads), line=line, **said)
     return Spawned(_new_node(op))
 
 
@@ -157,14 +160,14 @@ def map_items(
     retries: int | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Mapped:
-    """Make lazy calls of a function, one for each item, as the built-in `map`: a single node for all of them.
+    """Make lazy calls of a function for many items by a single node, as the built-in `map`.
 
     Parameters
     ----------
     function, name, cost, memory, retries, environment
-        As for `spawn`; cost and memory are of each call.
+        As for `spawn`; cost and memory are per call.
     *items
-        Arguments: the k-th call gets the k-th item of each iterable. They may hold handles and tensors, as in `spawn`.
+        Arguments: call k gets item k of every iterable. Items may hold handles and tensors, as in `spawn`.
 
     Returns
     -------
@@ -185,12 +188,12 @@ def map_items(
     calls: list[bytes] = []
     reads: list[tuple[int, ...]] = []
     for args in zip(*items):
-        packer, pickled = _packed_call((args, {}))
+        found, pickled = _packed_call(args, {})
         calls.append(pickled)
-        for data, is_object in packer.inputs.items():
+        for data, is_object in found.items():
             if inputs.setdefault(data, len(inputs)) == len(objects):
                 objects.append(is_object)
-        reads.append(tuple([inputs[data] for data in packer.inputs]))
+        reads.append(tuple([inputs[data] for data in found]))
     op = SpawnMap(
         call=b"", objects=tuple(objects), calls=tuple(calls), reads=tuple(reads), inputs=tuple(inputs), **said
     )
@@ -226,7 +229,8 @@ def _new_node(op: Operand, chunks: int = 1) -> TensorData:
     """A node of so many chunks of objects, whose sizes a run tells."""
     origin = Origin(f"spawn-{next(_numbers)}-{_prefix}")  # of no other node, so that it need not be found by key
     length = origin.whole if chunks else 0
-    return new_data(op, (length,), BYTES, (tuple([Unknown(origin, k) for k in range(chunks)]),))
+    note_origin(op)
+    return TensorData(op, (length,), BYTES, (tuple([Unknown(origin, k) for k in range(chunks)]),))
 
 
 _NO_OUTPUTS: Mapping[Any, Output] = MappingProxyType({})
@@ -388,14 +392,26 @@ class Item(Handle):
         return f"<Item {self._which} of {self._name}>"
 
 
-def _packed_call(call: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[_References, bytes]:
-    """Pickle the arguments of a call; returns the references in the pickle, and the pickle."""
-    args, kwargs = call
+def _packed_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Mapping[TensorData, bool], bytes]:
+    """Pickle the arguments of a call; returns the nodes that they refer to, with whether these are of objects, and
+    the pickle.
+    """
+    if _VALUES.issuperset(map(type, args)) and not kwargs:
+        return _NO_INPUTS, pickle.dumps((args, kwargs), protocol=5)
     blob = io.BytesIO()
-    is_plain = _PLAIN.issuperset(map(type, args)) and _PLAIN.issuperset(map(type, kwargs.values()))
-    packer = _PlainPacker(blob, protocol=5) if is_plain else _CallPacker(blob, protocol=5)
-    packer.dump(call)
-    return packer, blob.getvalue()
+    packer = (_PlainPacker if _is_plain((args, kwargs)) else _CallPacker)(blob, protocol=5)
+    packer.dump((args, kwargs))
+    return packer.inputs, blob.getvalue()
+
+
+def _is_plain(value: Any, deeper: int = 4) -> bool:
+    """Whether a value consists of plain types, so that any pickler writes the same."""
+    kind = type(value)
+    if kind is list or kind is tuple:
+        return deeper > 0 and all(type(one) in _PLAIN or _is_plain(one, deeper - 1) for one in value)
+    if kind is dict:
+        return deeper > 0 and _is_plain([*value, *value.values()], deeper)
+    return kind in _PLAIN
 
 
 class _References:
@@ -409,6 +425,8 @@ class _References:
 
     def persistent_id(self, value: Any) -> tuple[int, int | tuple[str, ...]] | None:
         """Return a reference to an input in place of `value`: (input, output or names of all outputs)."""
+        if type(value) in _NO_HANDLES:
+            return None
         if isinstance(value, Spawned):
             return self._input(value.data, True), value.outputs or 0
         if isinstance(value, Output | Item):
@@ -441,7 +459,10 @@ class _PlainPacker(_References, pickle.Pickler):
     """Pickles arguments of plain types, faster than the other pickler."""
 
 
-_PLAIN = frozenset({type(None), bool, int, float, complex, str, bytes, Spawned, Output, Item})
+_VALUES = frozenset({type(None), bool, int, float, complex, str, bytes})
+_PLAIN = _VALUES | {Spawned, Output, Item}
+_NO_HANDLES = _VALUES | {tuple, list, dict}
+_NO_INPUTS: Mapping[TensorData, bool] = MappingProxyType({})
 
 
 def _in_one_chunk(value: Any) -> TensorData:
@@ -551,14 +572,14 @@ class Spawn(Operand):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SpawnMap(Spawn):
-    """Calls a function for many items, each with a chunk of its own.
+    """Calls a function for many items, with a chunk per call.
 
     Attributes
     ----------
     calls
-        `(args, kwargs)` of each call, pickled as `Spawn.call`, which is empty here.
+        `(args, kwargs)` per call, pickled as `Spawn.call`.
     reads
-        Numbers of the inputs that each call reads.
+        Numbers of the inputs per call.
     """
 
     calls: tuple[bytes, ...]
@@ -566,7 +587,7 @@ class SpawnMap(Spawn):
     name: ClassVar[str] = "map"
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
-        """Add a chunk-level operand for each call."""
+        """Add a chunk-level operand per call."""
         if not inputs:
             n = len(self.calls)
             programs, reads = [self.program(builder, (), ())], np.empty((n, 0), np.int64)
@@ -758,13 +779,13 @@ def _dumped(value: Any, kept_in: Callable[[pickle.PickleBuffer], bool], buffers:
         return cast(bytes, cloudpickle.dumps(value, protocol=5, buffer_callback=kept_in))
 
 
-def unpacked(chunk: np.ndarray[Any, Any] | memoryview, number: int) -> Any:
+def unpacked(chunk: Any, number: int) -> Any:
     """Unpickle an output of a chunk; arrays are views of the chunk, read-only if the chunk is.
 
     Parameters
     ----------
     chunk : uint8, one axis
-        A chunk made by `packed`.
+        A chunk made by `packed`, as an array or another buffer.
     number
         Number of the output, from 0.
     """
@@ -787,8 +808,8 @@ def unpacked(chunk: np.ndarray[Any, Any] | memoryview, number: int) -> Any:
     return pickle.loads(body, buffers=buffers)
 
 
-def unpacked_each(chunk: np.ndarray[Any, Any]) -> list[Any]:
-    """Unpickle the outputs of joined chunks of a single output each."""
+def unpacked_each(chunk: Any) -> list[Any]:
+    """Unpickle the outputs of joined chunks with a single output."""
     view, values = memoryview(chunk), []
     while len(view):
         (length,) = _FIRST.unpack_from(view)

@@ -64,7 +64,10 @@ class Bindings(NamedTuple):
     def line(self, given: SourceLine | None) -> SourceLine | None:
         """Return the user's source line for a line of the canonical graph."""
         row = -1 if given is None else self.line_of[given.lineno]
-        return None if row < 0 else SourceLine(*self.lines[row])
+        if row < 0:
+            return None
+        line = self.lines[row]
+        return line if type(line) is SourceLine else SourceLine(*line)
 
 
 class Slot(NamedTuple):

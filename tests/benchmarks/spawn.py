@@ -2,14 +2,14 @@
 
 Works, of functions that only add numbers. "tree": 10,000 calls, whose results are added eight by eight until one is
 left: 11,431 calls. "chain": 1,000 calls, each of the value before. "values": 5,000 calls, and all their values at once.
-"fetch": a value that is there, 5,000 times. "map": 5,000 items. "delayed": a tree of `dask.delayed` under
-`jmars.dask_scheduler()`, and Dask's own threads and cluster. "flat": 10,000 calls with five inputs less than "grid": rows
-of 100 tasks, each of which adds five results of the row before.
+"map": the same by one call for all. "fetch": a value that is there, one by one. "delayed": a tree of 2,000
+`dask.delayed` calls, built before; for jmars under `jmars.dask_scheduler()`. "flat": 10,000 calls and all their values.
+"grid": rows of 100 calls, each of which adds five results of the row before.
 
 All engines have two worker processes of one thread and run in interleaved rounds in this process; the first round of
-jmars is not counted. Printed: wall microseconds per call from the first `spawn` to the values, and for jmars how much of
-it is building, submitting, running and fetching, and the CPU of all its processes. `--check` fails when a goal is missed
-or another engine is faster. Frisky is a scheduler for Dask in Rust, measured where it is installed.
+jmars is not counted. Printed: wall microseconds per call from the first `spawn` to the values, and for jmars how much
+of it is building, submitting, running and fetching, and the CPU of all its processes. `--check` fails when a goal is
+missed or another engine is faster. Frisky, a scheduler for Dask in Rust, is measured where it is installed.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import dask
 import distributed
 import ray
 
 import jmars
+from jmars.remote import map as map_items
 from jmars.remote import spawn
 from tests.benchmarks.machine import cpu_between, cpu_by_process, this_machine
 
-GOALS = {"tree": 60, "chain": 100, "values": 100, "fetch": 50, "map": 100, "delayed": 200, "flat": 150, "grid": 200}  # µs
+GOALS = {"tree": 60, "chain": 100, "values": 100, "map": 100, "fetch": 50, "delayed": 200, "flat": 150, "grid": 200}
 WIDTH = 100  # tasks in a row of the grid
 FAN = 8  # results that are added at once
 
@@ -78,7 +80,9 @@ WORKS = {
     "tree": (tree, 10_000, 11_431),  # with its size, and the calls of it
     "chain": (chain, 1_000, 1_000),
     "values": (flat, 5_000, 5_000),
+    "map": (flat, 5_000, 5_000),
     "fetch": (flat, 5_000, 5_000),
+    "delayed": (tree, 2_000, 2_287),
     "flat": (flat, 10_000, 10_000),
     "grid": (grid, 30_000, 30_000),
 }
@@ -101,16 +105,30 @@ class Engine:
         """A single value."""
         raise NotImplementedError
 
+    def map(self, size: int) -> list[Any]:
+        """The values of `flat`, by one call for all where there is such a thing."""
+        return self.values(flat(self.call, size))
+
+    def delayed(self, result: Any) -> Any:
+        """The value of a Dask collection; None where the engine runs none."""
+        return result.compute()
+
     def run(self, work: str) -> tuple[float, list[Any]]:
         """Seconds a call of a work, and its values."""
         build, size, calls = WORKS[work]
-        if work == "fetch":
+        start = time.perf_counter()
+        if work == "map":
+            found = self.map(size)
+        elif work == "delayed":
+            (result,) = build(lambda function, *args: dask.delayed(function, pure=False)(*args), size)
+            start = time.perf_counter()
+            found = [self.delayed(result)]
+        elif work == "fetch":
             handles = build(self.call, size)
             self.values(handles)
             start = time.perf_counter()
             found = [self.value(handle) for handle in handles]
         else:
-            start = time.perf_counter()
             found = self.values(build(self.call, size))
         return (time.perf_counter() - start) / calls, found
 
@@ -145,6 +163,16 @@ class Jmars(Engine):
         """A single value."""
         return handle.fetch()
 
+    def map(self, size: int) -> list[Any]:
+        """The values of `flat`, by one call for all."""
+        calls = map_items(add_one, range(size))
+        return list(self.values([calls])[0])
+
+    def delayed(self, result: Any) -> Any:
+        """The value of a Dask collection."""
+        with jmars.dask_scheduler():
+            return result.compute()
+
     def run(self, work: str) -> tuple[float, list[Any]]:
         """Seconds a call of a work, and its values."""
         calls = WORKS[work][2]
@@ -166,8 +194,16 @@ class Dask(Engine):
 
     def __init__(self, workers: int) -> None:
         self._client = distributed.Client(
-            n_workers=workers, threads_per_worker=1, dashboard_address=None, memory_limit="1GiB"
+            n_workers=workers, threads_per_worker=1, dashboard_address=None, memory_limit="1GiB", set_as_default=False
         )
+
+    def map(self, size: int) -> list[Any]:
+        """The values of `flat`, by one call for all."""
+        return self.values(self._client.map(add_one, range(size), pure=False))
+
+    def delayed(self, result: Any) -> Any:
+        """The value of a Dask collection."""
+        return self._client.compute(result).result()
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
         """A handle of a call."""
@@ -184,6 +220,29 @@ class Dask(Engine):
     def close(self) -> None:
         """Stop it."""
         self._client.shutdown()
+
+
+class Frisky(Dask):
+    """A cluster of Frisky."""
+
+    def __init__(self, workers: int) -> None:
+        import frisky
+
+        self._cluster = frisky.LocalCluster(n_workers=workers, threads_per_worker=1, processes=True)
+        self._client = self._cluster.get_client()
+
+    def call(self, function: Callable[..., Any], *args: Any) -> Any:
+        """A handle of a call."""
+        return self._client.submit(function, *args)
+
+    def map(self, size: int) -> list[Any]:
+        """The values of `flat`, by one call for all."""
+        return self.values(self._client.map(add_one, range(size)))
+
+    def close(self) -> None:
+        """Stop it."""
+        self._client.close()
+        self._cluster.close()
 
 
 class Ray(Engine):
@@ -205,6 +264,9 @@ class Ray(Engine):
         """A single value."""
         return ray.get(handle)
 
+    def delayed(self, result: Any) -> Any:
+        """None: Ray runs no collections of Dask by itself."""
+
     def close(self) -> None:
         """Stop it."""
         ray.shutdown()
@@ -217,12 +279,14 @@ def measured(engines: dict[str, Engine], work: str, rounds: int) -> dict[str, fl
     for _ in range(rounds):
         values = {}
         for name, engine in engines.items():
+            if work == "delayed" and isinstance(engine, Ray):
+                continue
             seconds, values[name] = engine.run(work)
             took[name].append(seconds)
             told = f" ({engine.told})" if engine.told else ""
             print(f"{work} {name:12} {seconds * 1e6:6.0f} µs a call{told}", flush=True)
         assert all(value == values["jmars"] for value in values.values())
-    return {name: statistics.median(some) for name, some in took.items()}
+    return {name: statistics.median(some) for name, some in took.items() if some}
 
 
 def main() -> int:
@@ -238,6 +302,8 @@ def main() -> int:
     kinds: dict[str, Callable[[int], Engine]] = {"jmars": Jmars}
     if not given.alone:
         kinds |= {"distributed": Dask, "ray": Ray}
+    if not given.alone and importlib.util.find_spec("frisky"):
+        kinds["frisky"] = Frisky
     engines = {name: kind(given.workers) for name, kind in kinds.items()}
     missed = False
     try:

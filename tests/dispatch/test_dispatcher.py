@@ -171,7 +171,7 @@ def test_no_reader_goes_along_that_is_long_or_unknown_or_shared_or_large():
 
 
 @in_loop
-def test_readers_that_went_along_with_a_failed_function_wait_again_before_the_failure_is_told():
+def test_readers_that_went_along_wait_again_before_a_failure_is_told():
     with Host() as host:
         chained(host, [(), (0,), (1,)])
         host.execution.enqueue_graph("job-1", [0], [0])

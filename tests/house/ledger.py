@@ -28,9 +28,9 @@ TABLE = """
             tensor/ma/*
   1450  foreign chunks and duck arrays
             tensor/chunk_types/* tensor/array_api.py array_api.py tensor/numba_values.py
-   750  spawn
+   960  spawn
             tensor/spawn.py remote.py
-  8025  tensor core
+  8040  tensor core
             tensor/*
   1900  machine code by LLVM text
             kernels/native_pipeline.py kernels/compile.py kernels/expression.py kernels/routines.py
@@ -77,7 +77,7 @@ TABLE = """
             engines/* deploy/engine_head.py client/engine_clusters.py
    670  output of functions
             processes/output.py dispatch/output_reports.py client/job_output.py
-  8490  host: memory, dispatch, processes
+  8590  host: memory, dispatch, processes
             memory/* dispatch/* processes/* worker/* storage/*
   4165  REST gateway and client
             web/* client/session.py
@@ -95,7 +95,7 @@ TABLE = """
             notebook/*
   1500  reports, replay, pictures
             reports/*
-  4010  local deploy and actors
+  4040  local deploy and actors
             deploy/* actors/*
    550  xarray
             client/xarray*.py

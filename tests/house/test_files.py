@@ -51,7 +51,6 @@ LONG = {
     "prepare",
     "replan",
     "run_executor",
-    "spawn",
     "sums_text",
 }
 

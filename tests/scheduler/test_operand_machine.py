@@ -119,7 +119,7 @@ class Machine(RuleBasedStateMachine):
         worker = self.at[first]
         same = [one for one in self.able() if self.at[one] == worker and one != first]
         some = [first, *(data.draw(st.lists(st.sampled_from(same), unique=True)) if same else [])]
-        for operand in some:  # and readers, in the same report
+        for _ in some:  # and readers, in the same report
             ready = [one for one, lacks in self.lacks.items() if lacks and one in self.at and lacks.issubset(some)]
             some += [one for one in ready if one not in some and data.draw(st.booleans())]
         self.leave(some)
