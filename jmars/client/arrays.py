@@ -47,6 +47,7 @@ KEYS = 10_000  # of tensors in a message
 Array = np.ndarray[Any, Any]
 Item = TypeVar("Item")
 Splits = tuple[tuple[int, ...], ...]
+Part = tuple[int, np.dtype[Any], tuple[int, ...]]  # of a tensor: number, dtype and shape of a chunk
 
 
 class Arrays(ABC):
@@ -104,6 +105,10 @@ class Arrays(ABC):
     @abstractmethod
     def fetch_each(self, wanted: Sequence[tuple[str, np.dtype[Any], Splits]]) -> list[Any]:
         """Owned values of several tensors, given by key, dtype and chunks; small values travel together."""
+
+    @abstractmethod
+    def read(self, parts: Sequence[Part]) -> list[Array]:
+        """Own copies of chunks, given by number, dtype and shape."""
 
     @abstractmethod
     def chunks(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Iterator[Array]:
@@ -203,6 +208,15 @@ class SharedMemory(Arrays):
                     found.append(value if splits else value[()])
         return found
 
+    def read(self, parts: Sequence[Part]) -> list[Array]:
+        """Own copies of chunks, given by number, dtype and shape."""
+        found: list[Array] = []
+        for group in self._groups((math.prod(shape) * dtype.itemsize, (k, dtype, shape)) for k, dtype, shape in parts):
+            with self._pinned([chunk for chunk, _, _ in group]) as offsets:
+                places = zip(group, offsets, strict=True)
+                found += [np.ndarray(shape, dtype, self._memory, at).copy() for (_, dtype, shape), at in places]
+        return found
+
     def chunks(self, key: str, dtype: np.dtype[Any], splits: Splits) -> Iterator[Array]:
         """Own copies of the chunks of the tensor `key`, in turn, in C order."""
         (numbers,) = chunk_numbers(self._connection, [key])
@@ -300,7 +314,6 @@ PIECE = 4 * 2**20  # bytes
 UNDER_WAY = 8 * PIECE
 
 Call = tuple[int, tuple[Any, ...]]
-Part = tuple[int, np.dtype[Any], tuple[int, ...]]  # of a tensor: number, dtype and shape of a chunk
 
 
 class StreamedArrays(Arrays):
@@ -346,6 +359,10 @@ class StreamedArrays(Arrays):
         refuse_pointers(dtype)
         (numbers,) = chunk_numbers(self._connection, [key])
         return self._read(self._parts(numbers, dtype, splits))
+
+    def read(self, parts: Sequence[Part]) -> list[Array]:
+        """Own copies of chunks, given by number, dtype and shape."""
+        return list(self._read(parts))
 
     def _parts(self, numbers: Sequence[int], dtype: np.dtype[Any], splits: Splits) -> list[Part]:
         shapes = [tuple(one.stop - one.start for one in box) for box in chunk_boxes(splits)]

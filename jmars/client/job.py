@@ -24,13 +24,15 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from jmars.client import plans
-from jmars.client.arrays import brought_value
+from jmars.client.arrays import Part, brought_value
 from jmars.client.job_output import JobOutput, errors
 from jmars.client.notebook_views import Shown, has_bar, wait_with_bar
 from jmars.client.reporting import all_events, write_trace
@@ -42,6 +44,8 @@ from jmars.model.messages import Failure
 from jmars.model.status import STATE_NAMES, JobState
 from jmars.reports.saved_run import RunReports, save_run
 from jmars.tensor.operand import SourceLine, TensorData, raise_at, warn_user
+from jmars.tensor.spawn import Mapped, unpacked
+from jmars.tensor.splits import chunk_boxes
 from jmars.tensor.structure import detach
 from jmars.tensor.tensor_graph import LinkedGraph, Stored
 from jmars.units import format_seconds
@@ -240,6 +244,42 @@ class Job(Shown, RunReports):
         values = [one if opened is None else opened(one) for one, opened in zip_longest(values, self.opened)]
         return values[0] if self._single else values
 
+    def as_completed(self) -> Iterator[tuple[int, Any]]:
+        """Values as soon as they are there, while the job runs: pairs of a place among the results, and the value.
+
+        The places of a single `jmars.remote.map` are those of the items. Raises as `result` when no more will come.
+
+        Examples
+        --------
+        >>> import jmars, jmars.remote
+        >>> with jmars.Cluster(n_workers=2) as cluster:
+        ...     sorted(cluster.submit(jmars.remote.map(abs, [-1, -2, -3])).as_completed())
+        [(0, 1), (1, 2), (2, 3)]
+        """
+        come = ComingResults(self._data, self.opened, self._single)
+        seen = 0
+        while come.waits and self._data and not self._done.is_set():
+            told, rows = self.cluster.ask("session", "arrived", self.id, seen)
+            if not rows:
+                break  # the end of the job, or of the try to run it
+            seen = told
+            try:
+                yield from come.values(rows, self.cluster.shared.read)
+            except ChunkLostError:
+                break  # the end of the job brings them
+        left = self.result()
+        yield from ((place, left[place] if come.several else left) for place in come.waits)
+
+    def __iter__(self) -> Iterator[Any]:
+        """Values in order, each as soon as it and those before it are there; as `as_completed`."""
+        early: dict[int, Any] = {}
+        number = 0
+        for place, value in self.as_completed():
+            early[place] = value
+            while number in early:
+                yield early.pop(number)
+                number += 1
+
     def cancel(self) -> None:
         """Ask the cluster to stop the job; returns at once, from any thread, and may be called again."""
         if not self._done.is_set():
@@ -405,6 +445,60 @@ class Job(Shown, RunReports):
     def __repr__(self) -> str:
         state = self._report["state"] if self._report else "running"
         return f"<Job {self._id or self.name} {state}>"
+
+
+class ComingResults:
+    """Results that are put together of chunks while their job runs.
+
+    Attributes
+    ----------
+    waits
+        Places of values that are not there yet.
+    several
+        Whether `Job.result` gives a list.
+    """
+
+    def __init__(self, data: Sequence[TensorData], opened: Sequence[Callable[[Any], Any] | None], single: bool) -> None:
+        self._data, self._opened = data, opened
+        is_map = single and len(opened) == 1 and isinstance(getattr(opened[0], "__self__", None), Mapped)
+        self._each = unpacked if is_map else None
+        self.several = is_map or not single
+        self.waits = dict.fromkeys(range(len(data[0].chunks[0]) if is_map else len(data)))
+        self._chunks: list[dict[int, Any]] = [{} for _ in data]  # of each node, by place
+
+    def values(self, rows: Sequence[Any], read: Callable[[Sequence[Part]], list[Any]]) -> Iterator[tuple[int, Any]]:
+        """Values that are complete with these chunks, rows of `GraphActor.arrived`."""
+        nodes: dict[str, list[int]] = {}
+        for place, node in enumerate(self._data):
+            nodes.setdefault(node.key, []).append(place)
+        asked = []
+        for key, place, chunk, shape in rows:
+            node = self._data[nodes[key][0]]
+            boxes = None if shape is not None else list(chunk_boxes(node.chunks))
+            lengths = shape if boxes is None else [one.stop - one.start for one in boxes[place]]
+            asked.append((chunk, node.dtype, tuple(lengths)))
+        for (key, place, _, _), array in zip(rows, read(asked), strict=True):
+            for number in nodes[key]:
+                yield from self._one(number, place, array)
+
+    def _one(self, number: int, place: int, array: Any) -> Iterator[tuple[int, Any]]:
+        """The value that is complete with a chunk of node `number`."""
+        if self._each is not None:
+            if place in self.waits:
+                del self.waits[place]
+                yield place, self._each(array, 0)
+            return
+        node, chunks = self._data[number], self._chunks[number]
+        chunks[place] = array
+        if number in self.waits and len(chunks) == math.prod(map(len, node.chunks)):
+            del self.waits[number]
+            grid = np.empty([len(axis) for axis in node.chunks], object)
+            for k, index in enumerate(np.ndindex(grid.shape)):
+                grid[index] = chunks[k]
+            value = np.block(grid.tolist()) if grid.ndim else chunks[0][()]
+            chunks.clear()
+            opened = self._opened[number] if self._opened else None
+            yield number, value if opened is None else opened(value)
 
 
 LINE_SECONDS = 1.0

@@ -98,6 +98,7 @@ class GraphActor:
         self.phases = Phases()  # the running phase of the preparation
         self.refused: list[str] = []  # operands that GPUs could not run, with reasons, in words
         self.warnings = JobWarnings(job, context.log)
+        self.changed = asyncio.Event()  # set when results that a client asked for have come, and at the end
         self._context = context
         self._port, self._meta, self._log = context.port, context.meta, context.log
         self._stop_as: JobState | None = None  # final state of a job that is being stopped
@@ -197,6 +198,24 @@ class GraphActor:
         if self.state is not JobState.RUNNING:
             self._move(JobState.RUNNING)
         stage.start()
+
+    async def arrived(self, seen: int) -> tuple[int, list[Any]]:
+        """Results of the last stage beyond the first `seen` chunks, as soon as there are more: how many chunks have
+        been told by then, and rows (key, place of the chunk, chunk, shape); no row at the end of the job.
+        """
+        while self.state not in TERMINAL:
+            stage, stages = self.stage, self._stages
+            if stage is not None and not stage.ended and (stages is None or stages.is_last):
+                rows = stage.arrived(seen)
+                if rows:
+                    key_of = stage.ready.bound.key
+                    keys = {name: [key_of(name)] for name in {name for name, *_ in rows}}
+                    if stages is not None:
+                        keys = {name: stages.results_of(key) for name, (key,) in keys.items()}
+                    return stage.told, [(key, *row) for name, *row in rows for key in keys[name]]
+            self.changed.clear()
+            await self.changed.wait()
+        return seen, []
 
     # -- reports of the workers
     def report(self, report: JobReport | ChunksLost | JobBroken) -> None:
@@ -463,6 +482,7 @@ class GraphActor:
 
     def _move(self, state: JobState) -> None:
         self.state = state
+        self.changed.set()
         self.elapsed = time.monotonic() - self.submitted
         self._log.append(events.JOB_MOVED, self.job, self._job_data())
 

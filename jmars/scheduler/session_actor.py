@@ -147,6 +147,11 @@ class SessionActor:
                 self._no_longer_waits(job, ended)
 
     @remote_method
+    async def arrived(self, job: str, seen: int) -> tuple[int, list[Any]]:
+        """Results of a job while the job runs; see GraphActor.arrived."""
+        return await self.graph(job).arrived(seen)
+
+    @remote_method
     async def jobs(self) -> list[dict[str, Any]]:
         """All jobs that are remembered, oldest first."""
         return [job.describe() for job in self.graphs.values()]

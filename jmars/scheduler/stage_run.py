@@ -98,6 +98,8 @@ class StageRun:
         self._stopping = self._closed = False
         self._on_disk: set[int] = set()  # operands whose chunk was spilled and not reloaded since
         self._line: SourceLine | None = None  # user's line of the operand to blame
+        self._places: dict[int, list[tuple[str, int]]] | None = None  # by operand of a result, once a client asked
+        self._arrived: list[int] = []  # such operands in order of their end, the same again after a loss
 
     def start(self) -> None:
         """Hand out the first operands."""
@@ -145,6 +147,9 @@ class StageRun:
             program = self.table.program
             self.read += sum(self._reads[program[one]] for one in operands)
         self._moved(S.FINISHED, operands, worker)
+        if self._places is not None and (arrived := [one for one in operands if one in self._places]):
+            self._arrived += arrived
+            self._graph.changed.set()
         if freed:
             self._free(freed)
         if self._stopping:
@@ -224,10 +229,29 @@ class StageRun:
         (self._on_disk.update if on_disk else self._on_disk.difference_update)(operands)
         self._moved(S.SPILLED if on_disk else S.FINISHED, [one for one in operands if state[one] == S.FINISHED])
 
+    def arrived(self, seen: int) -> list[tuple[str, int, int, tuple[int, ...] | None]]:
+        """Stored chunks of results beyond the first `seen`, in order of their end: the name of the tensor, the chunk's
+        place in C order, the chunk, and a shape that only the run told.
+        """
+        if self._places is None:
+            places = self._places = {}
+            for name, operands in self.ready.prepared.results.items():
+                for place, operand in enumerate(operands):
+                    places.setdefault(operand, []).append((name, place))
+            self._arrived = [one for one in places if self.operands.state[one] == S.FINISHED]
+        chunk, sizes = self.table.chunk, self.operands.sizes
+        found = [(one, *told) for one in self._arrived[seen:] for told in self._places[one]]
+        return [(name, place, chunk[one], sizes.get(one)) for one, name, place in found]
+
     def hosts_changed(self, why: str) -> None:
         """Plan the remaining operands for the present hosts, if the plan is for different hosts."""
         if self._replanning and self._context.machine:
             self._replanning.hosts_changed(self._context.machine, why)
+
+    @property
+    def told(self) -> int:
+        """Chunks that `arrived` has told of."""
+        return len(self._arrived)
 
     @property
     def states(self) -> bytes:

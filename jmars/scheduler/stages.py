@@ -160,6 +160,11 @@ class Stages:
             found[key] = meta.chunks(self._name(node) if before is None else before)
         return found
 
+    def results_of(self, key: str) -> list[str]:
+        """Keys of the job's results that result `key` of the stage's graph is."""
+        assert self._stage is not None
+        return [result for result, node in self._run.results() if node == self._stage.kept[key]]
+
     def close(self, meta: ChunkMetaActor) -> list[int]:
         """Release all chunks at the job's end; returns chunks without a holder now."""
         free = [chunk for name in list(self._names) for chunk in self._drop(name, meta)]
