@@ -271,7 +271,7 @@ class Job(Shown, RunReports):
         yield from ((place, left[place] if come.several else left) for place in come.waits)
 
     def __iter__(self) -> Iterator[Any]:
-        """Values in order, each as soon as it and those before it are there; as `as_completed`."""
+        """Values in the order of `result`, as `as_completed` gives them."""
         early: dict[int, Any] = {}
         number = 0
         for place, value in self.as_completed():

@@ -71,7 +71,7 @@ class Memory:
     def admit_loose(self, job: Any, operand: int, program: int) -> int:
         return self.admit(job, operand)
 
-    def loose_inputs(self, job: Any, operand: int) -> list[Any]:
+    def loose_inputs(self, job: Any, operand: int, made: Any) -> list[Any]:
         return []
 
     def size_of(self, slot: int) -> int:

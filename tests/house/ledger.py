@@ -99,7 +99,7 @@ TABLE = """
             deploy/* actors/*
    550  xarray
             client/xarray*.py
-  4500  client core
+  4600  client core
             client/*
   2300  model and settings
             *
