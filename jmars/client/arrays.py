@@ -13,7 +13,7 @@ StreamedArrays: copies arrays to and from a cluster that shares no memory with t
 Chunks travel over the connection in pieces, several at once, so that a transfer holds some pieces and a single chunk in
 memory beside the array. The actor "passing" stores and reads them; pieces have checksums.
 
-BroughtValues: small results came with the report of their job's end and stay at their nodes; a fetch asks nobody.
+BroughtValues: small results came with the report of their job's end and stay at their nodes; a fetch sends no message.
 Source: docs/explanation/seeds.md, "Architecture".
 """
 

@@ -476,7 +476,7 @@ class Cluster(HostClusters, Shown):
         self._held.add(data)
 
     def computed(self, data: Sequence[TensorData], warned: bool, values: Mapping[str, list[bytes]]) -> None:
-        """Retain values that a job computed, with value keys unless it warned; small values came along, by key."""
+        """Retain values that a job computed, with value keys unless `warned`; small values came along, by key."""
         self._held.add(data)
         self.kept.computed(data, warned)
         if values:

@@ -92,7 +92,7 @@ def get(dsk: Any, keys: Any, **kwargs: Any) -> Any:
 
 
 def _function_of(node: Any, handles: Mapping[Any, Spawned]) -> tuple[Any, tuple[Any, ...], dict[str, Any]] | None:
-    """Function and arguments of a task, which take far less than the task to pickle; None for a task within a task."""
+    """Function and arguments of a task, faster to pickle than the task; None for a task that holds further tasks."""
     from dask._task_spec import GraphNode, Task, TaskRef
 
     if type(node) is not Task or any(isinstance(one, GraphNode) for one in (*node.args, *node.kwargs.values())):

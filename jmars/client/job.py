@@ -247,7 +247,7 @@ class Job(Shown, RunReports):
     def as_completed(self) -> Iterator[tuple[int, Any]]:
         """Values as soon as they are there, while the job runs: pairs of a place among the results, and the value.
 
-        The places of a single `jmars.remote.map` are those of the items. Raises as `result` when no more will come.
+        The places of a single `jmars.remote.map` are the items' places. Raises as `result` when no more will come.
 
         Examples
         --------
@@ -467,7 +467,7 @@ class ComingResults:
         self._chunks: list[dict[int, Any]] = [{} for _ in data]  # of each node, by place
 
     def values(self, rows: Sequence[Any], read: Callable[[Sequence[Part]], list[Any]]) -> Iterator[tuple[int, Any]]:
-        """Values that are complete with these chunks, rows of `GraphActor.arrived`."""
+        """Values that are complete with the chunks in `rows` of `GraphActor.arrived`."""
         nodes: dict[str, list[int]] = {}
         for place, node in enumerate(self._data):
             nodes.setdefault(node.key, []).append(place)

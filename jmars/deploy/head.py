@@ -356,7 +356,7 @@ class ClusterHead(ABC):
         return [chunks for client in self._channels.values() for chunks in client.chunks.items()]
 
     def job_ended(self, report: Mapping[str, Any]) -> None:
-        """A job has ended: tell the clients, and the submitting program its small results too."""
+        """A job has ended: tell the clients, and the submitting program the small results too."""
         report = dict(report)
         if self.clients.job_ended(report):
             submitter = self.clients.submitters.get(report["job"])

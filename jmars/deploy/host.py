@@ -135,7 +135,7 @@ class Host(ClusterHead):
         super().job_ended(report)
 
     def small_values(self, report: Mapping[str, Any]) -> dict[str, Any]:
-        """Results whose chunks are small and in memory, as many as fit into a message: {"values": chunks by key}."""
+        """Results with small chunks in memory, as many as fit into a message: {"values": chunks by key}."""
         scheduler, arena, chunks = self.scheduler, self.arena, self.execution.chunks
         if not isinstance(scheduler, InProcessScheduler):  # only the scheduler knows the chunks of a key
             return {}

@@ -245,6 +245,6 @@ class ReportHandler:
 
 
 def _readers_among(table: JobTable, operands: Sequence[int]) -> list[int]:
-    """Those of the operands that read some of the others."""
+    """Operands that read outputs of operands in the same list."""
     among = set(operands)
     return [one for one in operands if not among.isdisjoint(table.inputs[one])]

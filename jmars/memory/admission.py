@@ -140,7 +140,7 @@ class Admission:
         return -1
 
     def admit_at_once(self, table: JobTable, operand: int, program: int, made: Mapping[int, Made] = NOTHING) -> int:
-        """Slot of a loose operand that reads chunks in memory and what a batch made; -1 if memory is short."""
+        """Slot of a loose operand that reads chunks in memory and outputs of the batch; -1 if memory is short."""
         memory, moving, size_of, chunk = self._chunks.memory, self._chunks.moving, self._arena.size_of, table.chunk
         total = 0
         for i in table.inputs[operand]:

@@ -219,7 +219,7 @@ class HostMemory:
     def loose_inputs(self, table: JobTable, operand: int, made: Mapping[int, Made]) -> list[tuple[int, Any]]:
         """(Offset, shape) of an operand's inputs; the shape is None where the program has a fixed shape.
 
-        Of what the batch makes, `made`, (-1 - place in the batch, None).
+        Of outputs of the batch, `made`, (-1 - place in the batch, None).
         """
         program = table.programs[table.program[operand]]
         if program.gathers:

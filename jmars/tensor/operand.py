@@ -499,7 +499,7 @@ class Operand:
 
 
 def note_origin(op: Operand) -> None:
-    """Note the user's source line and annotation on an operand that a node is made of, and tell its inputs."""
+    """Note the user's source line and annotation on an operand that a node is made of, and tell the inputs."""
     if op.line is None:
         object.__setattr__(op, "line", source_line())
     if op.annotation is None and (annotation := current_annotation()) is not None:

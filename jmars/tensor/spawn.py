@@ -226,7 +226,7 @@ def _said(
 
 
 def _new_node(op: Operand, chunks: int = 1) -> TensorData:
-    """A node of so many chunks of objects, whose sizes a run tells."""
+    """A node of so many chunks of objects; a run tells the sizes."""
     origin = Origin(f"spawn-{next(_numbers)}-{_prefix}")  # of no other node, so that it need not be found by key
     length = origin.whole if chunks else 0
     note_origin(op)
@@ -343,7 +343,7 @@ class Output(Handle):
 
 
 class Mapped(Handle):
-    """Handle of the calls of a function for many items; among arguments of other calls it is the list of values.
+    """Handle of the calls of a function for many items; among arguments of other calls, the list of values.
 
     `mapped[k]` is the handle of the k-th value.
     """
@@ -393,7 +393,7 @@ class Item(Handle):
 
 
 def _packed_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Mapping[TensorData, bool], bytes]:
-    """Pickle the arguments of a call; returns the nodes that they refer to, with whether these are of objects, and
+    """Pickle the arguments of a call; returns the nodes among them, each with whether the node is of objects, and
     the pickle.
     """
     if _VALUES.issuperset(map(type, args)) and not kwargs:
@@ -543,7 +543,7 @@ class Spawn(Operand):
         return np.array([builder.add(self.program(builder, inputs, self.objects), ids, (self.call,))], np.int64)
 
     def program(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], objects: tuple[bool, ...]) -> Program:
-        """The program of a call with these inputs; `objects` as of the class."""
+        """The program of a call with `inputs`; `objects` as of the class."""
         types = tuple(
             [
                 _bytes(grid) if is_object else ChunkType(tuple(axis[0] for axis in grid.splits), grid.dtype)
@@ -771,7 +771,7 @@ def packed(values: Sequence[Any]) -> Pieces:
 
 
 def _dumped(value: Any, kept_in: Callable[[pickle.PickleBuffer], bool], buffers: list[Any]) -> bytes:
-    """Pickle a value, by cloudpickle only where its classes and functions are not found by their names here."""
+    """Pickle a value, by cloudpickle only if classes or functions cannot be imported here."""
     try:
         return pickle.dumps(value, protocol=5, buffer_callback=kept_in)
     except Exception:  # any that a user's object may raise; it comes again where cloudpickle raises too

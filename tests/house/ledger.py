@@ -79,7 +79,7 @@ TABLE = """
             processes/output.py dispatch/output_reports.py client/job_output.py
   8590  host: memory, dispatch, processes
             memory/* dispatch/* processes/* worker/* storage/*
-  4165  REST gateway and client
+  4190  REST gateway and client
             web/* client/session.py
    400  dependency counting
             flow.py
@@ -99,7 +99,7 @@ TABLE = """
             deploy/* actors/*
    550  xarray
             client/xarray*.py
-  4600  client core
+  4650  client core
             client/*
   2300  model and settings
             *
