@@ -128,7 +128,7 @@ class OperandActor(Rows):
     def started(self, operands: Iterable[int], worker: int) -> list[int]:
         """A worker took operands; returns the operands whose state changed.
 
-        A reader may go along with operands that run earlier in the batch: until their end the reader counts as withdrawn.
+        A reader may go along with operands that run earlier in the batch: until their end the reader is withdrawn.
         """
         state, preds, taken = self.state, self.counters.graph.preds, []
         for operand in operands:

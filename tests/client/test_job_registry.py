@@ -8,7 +8,7 @@ from jmars.client.job import Job
 from jmars.client.job_registry import JobRegistry
 from jmars.errors import ClusterLostError, ClusterStoppedError
 
-CLUSTER = SimpleNamespace(computed=lambda data, warned: None)
+CLUSTER = SimpleNamespace(computed=lambda data, warned, values: None)
 
 
 def job(name: str) -> Job:

@@ -35,7 +35,7 @@ class Cluster:
         self.here.discard(key)
         self.forgotten.append(key)
 
-    def computed(self, data, warned):
+    def computed(self, data, warned, values):
         self.retain(data)
 
     def tell(self, *message):

@@ -60,7 +60,7 @@ TABLE = """
             deploy/hosts_head.py deploy/hosts_host.py deploy/roster.py
             deploy/elastic_hosts.py deploy/member.py deploy/member_process.py
             deploy/host_facts.py
-  4800  scheduler core
+  4890  scheduler core
             scheduler/*
    700  several hosts: UCX
             transport/ucx.py
