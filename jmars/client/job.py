@@ -293,8 +293,7 @@ class Job(Shown, RunReports):
 
         docs/reference/events.md lists the fields.
         """
-        found, _ = self.cluster.ask("session", "read", since, self.id)
-        return list(found)
+        return all_events(self.cluster, self.id, since)
 
     def operand(self, number: int) -> dict[str, Any]:
         """An operand of the newest stage as a JSON document: its Fetch operands and itself.

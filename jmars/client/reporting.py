@@ -289,10 +289,9 @@ def trace_of(log: Iterable[Event], job: str) -> dict[str, Any]:
     return {"traceEvents": trace.finished(), "displayTimeUnit": "ms", "otherData": other}
 
 
-def all_events(cluster: Cluster, job: str) -> list[Event]:
-    """All that the cluster's log still has of a job and of the cluster meanwhile."""
+def all_events(cluster: Cluster, job: str, since: int = 0) -> list[Event]:
+    """All that the cluster's log still has of a job and of the cluster, after event number `since`."""
     found: list[Event] = []
-    since = 0
     while True:
         part, upto = cluster.ask("session", "read", since, job)
         found += part

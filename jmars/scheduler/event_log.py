@@ -1,7 +1,7 @@
 """Numbered events of scheduler and host, bounded in memory.
 
 Readers keep the number of the last event that they saw. A reader behind the oldest kept event gets the present state
-as events: the graph, and every operand's state.
+as events: the graph, and every operand's state; a reader of a job that began after that event gets the job's events.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
-from jmars.model.events import Event
+from jmars.model.events import JOB_SUBMITTED, Event
 
 SAMPLE = 1_000  # entries of a long list that are weighed for all
 
@@ -76,7 +76,7 @@ class EventLog:
         upto = since
         if since + 1 < first:
             now, standing = self._now(), self.standing(job)
-            if not job or since + 1 < first - self._forgotten:
+            if not job or (since + 1 < first - self._forgotten and not self._has_begin(job)):
                 start = self.last + 1 - len(standing)  # numbered as the newest, so that a reader takes them for news
                 return [[start + i, now, *record] for i, record in enumerate(standing)], self.last
             cluster = [record for record in standing if not record[1]]  # what left was of the cluster and other jobs
@@ -89,6 +89,9 @@ class EventLog:
                 if len(found) >= limit:
                     break
         return found, upto
+
+    def _has_begin(self, job: str) -> bool:
+        return any(event[3] == job and event[2] == JOB_SUBMITTED for event, _ in self._events)
 
 
 def weight(value: Any) -> int:

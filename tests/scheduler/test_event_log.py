@@ -76,6 +76,20 @@ def test_a_remembered_job_is_read_whole_after_others_are_forgotten():
     assert (upto, [event[0] for event in events]) == (5, [2, 3, 4, 5])
 
 
+def test_a_job_that_began_after_the_oldest_event_is_read_whole():
+    log = EventLog(limit=10, now=lambda: 0.0)
+    log.standing = lambda job: [("HostMoved", "", {"host": 1}), ("JobMoved", job, {})]
+    for kind, job in [("JobMoved", "job-1")] * 20 + [
+        ("JobSubmitted", "job-2"),
+        ("WorkerMoved", ""),
+        ("JobMoved", "job-2"),
+    ]:
+        log.append(kind, job, {})
+    told = [event[2:4] for event in log.read(0, "job-2")[0]]
+    assert told == [["HostMoved", ""], ["JobSubmitted", "job-2"], ["WorkerMoved", ""], ["JobMoved", "job-2"]]
+    assert [event[2:4] for event in log.read(0, "job-1")[0]] == [["HostMoved", ""], ["JobMoved", "job-1"]]
+
+
 def test_a_reader_behind_forgotten_events_reads_the_state_once():
     log = EventLog(now=lambda: 0.0)
     log.standing = lambda job: [("HostMoved", "", {"host": 1})]
