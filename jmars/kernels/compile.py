@@ -452,7 +452,7 @@ def run_executable(document: Mapping[str, Any], inputs: Sequence[Any]) -> np.nda
         raise GraphError(f"{program.name} reads {len(program.inputs)} chunks and {len(inputs)} were given; give each")
     chunks = []
     for place, (kind, given) in enumerate(zip(program.inputs, inputs, strict=True)):
-        chunk = np.ascontiguousarray(given)
+        chunk = np.asarray(given, order="C")
         fits = len(chunk.shape) == len(kind.shape) and all(b in (-1, a) for a, b in zip(chunk.shape, kind.shape))
         if chunk.dtype != kind.dtype or not fits:
             raise GraphError(

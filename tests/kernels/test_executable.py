@@ -34,6 +34,13 @@ def test_it_runs_alone_on_given_inputs():
     assert run_executable(found, [np.arange(4.0), np.ones(4)]).tolist() == [1.0, 2.0, 3.0, 4.0]
 
 
+def test_a_chunk_without_axes_is_taken():
+    number = ChunkType((), F8)
+    twice = Elementwise(Expression((F8,), (Node("add", (0, 0), F8),)), (0,), number)
+    told = executable(single("add", (number,), twice), (), [{}], {})
+    assert run_executable(told, [np.array(2.0)]).tolist() == 4.0
+
+
 def test_what_does_not_fit_is_refused():
     with pytest.raises(GraphError, match="reads 2 chunks and 1 were given"):
         run_executable(document(), [np.arange(4.0)])
