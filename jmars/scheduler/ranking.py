@@ -224,11 +224,14 @@ def rank_operands(
 def refuse_settings(settings: Mapping[str, Any], machine: Machine) -> None:
     """Raise SettingError for values of switches that would change nothing on this kind of cluster."""
     refused = {}
+    if machine.rows is None or machine.balances:
+        refused["push"] = "on several hosts, whose chunks move"
     if machine.gpus or (machine.rows is not None and np.any(machine.rows.device == GPU)):
         refused["assigner"] = "on clusters without GPUs; a simulation places operands for GPUs"
     if machine.balances:
         refused["assigner"] = "on jmars's own workers; a simulation places all tasks of Dask and Ray"
         refused["dispatch"] = refused["ephemeral"] = "on jmars's own workers; Dask and Ray bind tasks to processes"
+        refused["replan"] = "on jmars's own workers; Dask and Ray balance their tasks themselves"
     for name, where in refused.items():
         value = settings.get(name, TASK_DEFAULTS[name])
         if value != TASK_DEFAULTS[name]:
