@@ -182,8 +182,8 @@ def measured_links(cluster: jmars.Cluster) -> list[dict[str, Any]]:
 @row("S4.6")
 def marks_of_transfers() -> str:
     x = drawn(400, 400, chunk=100, seed=5).execute()
-    run((x + x.T).sum(axis=0), two_hosts(), assigner="random")
-    marks = [one for event in two_hosts().events()[0] if event[2] == "ChunksMoved" for one in event[4]["marks"]]
+    job = run((x + x.T).sum(axis=0), two_hosts(), assigner="random")
+    marks = [mark for one in told(job, "ChunksMoved") for mark in one["marks"]]
     must(marks and all(len(one) == 6 and list(one[1:]) == sorted(one[1:]) for one in marks), marks)
     return f"{len(marks)} transfers, 6 marks each"
 
