@@ -342,7 +342,7 @@ def one_handler() -> str:
         before = cluster.info()["memory"]["arena"]["used"]
         steps = {
             "allocating": lambda: cluster.submit(mt.ones((6000, 6000), chunk_size=6000) + 1),
-            "calculating": lambda: cluster.submit(spawn(lambda: 1 / 0)),
+            "calculating": lambda: cluster.submit(mt.map_blocks(divided, mt.ones(200_000), dtype="f8")),
             "storing": lambda: cluster.submit(spawn(bytes, (300_000_000,))),
         }
         errors = []
@@ -363,6 +363,11 @@ def one_handler() -> str:
         lost = [one["error"] for one in cluster.jobs() if "cannot read a spilled chunk" in (one["error"] or "")]
         must(lost, "nothing was lost")
     return f"{', '.join(errors)}; preparing inputs: computed again"
+
+
+def divided(block: Any) -> Any:
+    """No value."""
+    raise ZeroDivisionError(f"{block[0]} / 0")
 
 
 def small(folder: str) -> jmars.Cluster:

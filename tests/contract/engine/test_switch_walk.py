@@ -241,13 +241,14 @@ def test_formulas_near_numpys_run_where_jit_is_fast_and_there_is_memory():
     for _ in range(40):
         y = mt.sin(y) + x
     with Cluster(n_workers=1, memory_limit="2GiB") as cluster:
-        for value in SWITCHES["jit"]:
+        for value in ("off", "fast"):
             with config.using(task=config.task | {"jit": value}):
                 job = cluster.submit(y.sum())
             assert job.result(60) > 0
             assert (backends(job) >= {"llvm-fast"}) == (value == "fast"), value
 
 
+@pytest.mark.long(beyond=1)
 @pytest.mark.parametrize("hosts", [False, True], ids=["own", "hosts"])
 def test_operands_run_on_gpus_as_gpu_says(hosts):
     gpus, size = ["fake:8MiB"], {"n_workers": 1, "memory_limit": "300MiB"}
