@@ -403,9 +403,10 @@ class _Manager:
                     one.append(sockets.enter_context(end))
             for part in self.parts:
                 control, ends = controls[part.part], [*reads[part.part], *sends[part.part]]
-                control.sendall(pack((part.reads, part.sends, self._subgraphs[part.part])))
-                for end in ends:
-                    socket.send_fds(control, [b"."], [end.fileno()])
+                with suppress(ConnectionError):  # the process ended; `_watch` hears of the end
+                    control.sendall(pack((part.reads, part.sends, self._subgraphs[part.part])))
+                    for end in ends:
+                        socket.send_fds(control, [b"."], [end.fileno()])
 
     def _watch(self, forks: _Forks, controls: Mapping[int, socket.socket]) -> None:
         """Takes reports of the parts until all have ended.
@@ -422,13 +423,13 @@ class _Manager:
             for part in self.parts:
                 selector.register(controls[part.part], selectors.EVENT_READ, part)
             while forks.alive:
-                ready = selector.select()
-                for key, _ in ready:
-                    if key.data is not None and not self._told(key.data, controls[key.data.part]):
+                for part, status in forks.ended():
+                    self._check_end(part, status, controls[part.part])
+                for key, _ in selector.select() if forks.alive else ():
+                    if key.data is None:
+                        forks.read()
+                    elif not self._told(key.data, controls[key.data.part]):
                         selector.unregister(key.fileobj)  # hung up; the helper reports the end
-                if any(key.data is None for key, _ in ready):
-                    for part, status in forks.ended():
-                        self._check_end(part, status, controls[part.part])
 
     def _told(self, part: PartRun, control: socket.socket) -> bool:
         """Takes a report of a part; False if the part hung up."""
@@ -481,14 +482,16 @@ class _Forks:
         self._zygote = Zygote(self._process.pid, ours)
         self.link = ours
         self.alive: dict[int, PartRun] = {}  # by process
+        self._messages: list[Any] = []  # of the helper
 
     def fork(self, part: PartRun) -> socket.socket:
         """Forks the process of a part; returns the socket to the process."""
         ours, theirs = socket.socketpair()
         with theirs:
             self._zygote.fork(str(part.part), "part", [theirs.fileno()])
-            select.select([self.link], [], [])
-            (kind, _, number), *_ = self._read()
+            while not (told := self._told("forked", "failed")):
+                self.read()
+        ((kind, _, number),) = told
         if kind == "failed":
             ours.close()
             raise OSError(number, f"no process for part {part.part}: {os.strerror(number)}")
@@ -497,8 +500,8 @@ class _Forks:
         return ours
 
     def ended(self) -> list[tuple[PartRun, int]]:
-        """Parts that ended since the last call, with statuses."""
-        return [(self.alive.pop(told[1]), told[2]) for told in self._read() if told[0] == "exited"]
+        """Parts that ended, as far as read, with statuses; a part is told once."""
+        return [(self.alive.pop(process), status) for _, process, status, _ in self._told("exited")]
 
     def kill(self) -> None:
         """Ends all processes of parts, and waits until they are gone."""
@@ -506,15 +509,25 @@ class _Forks:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
         with suppress(WorkerLostError):  # without the helper no end is reported
-            while self.alive:
-                select.select([self.link], [], [])
-                self.ended()
+            while self.ended() or self.alive:
+                if self.alive:
+                    self.read()
 
-    def _read(self) -> list[Any]:
+    def read(self) -> None:
+        """Waits for messages of the helper."""
+        poll = select.poll()
+        poll.register(self.link, select.POLLIN)
+        poll.poll()
         try:
-            return self._zygote.read()
+            self._messages += self._zygote.read()
         except EOFError:
             raise WorkerLostError("the helper process that forks the parts ended; was it killed?") from None
+
+    def _told(self, *kinds: str) -> list[Any]:
+        """Takes out messages of some kinds."""
+        found = [message for message in self._messages if message[0] in kinds]
+        self._messages = [message for message in self._messages if message[0] not in kinds]
+        return found
 
     def __enter__(self) -> Self:
         return self

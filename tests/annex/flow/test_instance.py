@@ -88,6 +88,51 @@ def test_threads_that_finish_together_lose_nothing_and_do_nothing_twice():
         assert counters(pool.acquire()) == fresh
 
 
+def drawn_graph(rng, n):
+    """Functions of earlier data, choices, and functions that read on a condition; and a plain evaluation."""
+    builder, names, steps = GraphBuilder(), ["x"], []
+    builder.input("x")
+    for k in range(n):
+        kind, sources = rng.choice(["function", "select", "on"]), tuple(rng.choice(names) for _ in range(3))
+        if kind == "function":
+            builder.function(lambda *v, k=k: (sum(v) * 7 + k) % 11, sources, f"d{k}", f"v{k}")
+        elif kind == "select":
+            builder.select(f"d{k}", *sources)
+        else:
+            vertex = builder.function(lambda v, k=k: (-1 if v is None else v) + k, sources[:1], f"d{k}", f"v{k}")
+            vertex.dependency(0).on(sources[1])
+        names.append(f"d{k}")
+        steps.append((kind, sources))
+
+    def plain(x):
+        values = {"x": x}
+        for k, (kind, sources) in enumerate(steps):
+            a, b, c = (values[source] for source in sources)
+            found = {"function": (a + b + c) * 7 % 11, "select": b if a else c, "on": (a if b else -1) + k}
+            values[f"d{k}"] = (found["function"] + k) % 11 if kind == "function" else found[kind]
+        return values
+
+    return builder.finish(), names, plain
+
+
+def test_drawn_graphs_on_threads_give_the_values_of_a_plain_evaluation():
+    rng, interval = random.Random(4), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            for _ in range(60):
+                builder, names, plain = drawn_graph(rng, rng.randint(5, 50))
+                graph = builder.build()
+                for x in range(4):
+                    targets = rng.sample(names, 3)
+                    closure = graph.run(*targets, given={"x": x}, executor=threads)
+                    assert closure.result(60) == tuple(plain(x)[name] for name in targets)
+                    assert closure.wait(60)
+                    graph.reset()
+    finally:
+        sys.setswitchinterval(interval)
+
+
 def test_threads_that_leave_a_run_at_once_flush_it_once():
     """Every order of the steps by which two vertices end, of which one makes a third ready."""
     orders = 0

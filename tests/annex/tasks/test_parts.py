@@ -13,7 +13,7 @@ import numpy as np
 import psutil
 import pytest
 
-from jmars.annex.tasks import _Manager
+from jmars.annex.tasks import _Forks, _Manager
 from jmars.errors import GraphError, UnsupportedError, WorkerLostError
 from jmars.remote import load_tasks
 from tests.fault.harness import alive, until
@@ -102,6 +102,33 @@ def test_a_killed_part_is_an_error_that_names_it():
         tasks.fetch(workers=3)
     assert sorted(part.state for part in tasks.part_runs)[:2] == ["lost", "stopped"] and gone(tasks)
     assert "lost: b" in tasks.report()
+
+
+def test_a_part_killed_before_its_first_task_is_an_error(monkeypatch):
+    fork = _Forks.fork
+
+    def kill_first(forks, part):
+        control = fork(forks, part)
+        if part.part == 0:
+            os.kill(part.process, signal.SIGKILL)
+            until(lambda: not psutil.pid_exists(part.process), 20, "the helper saw the end of the first part")
+        return control
+
+    monkeypatch.setattr(_Forks, "fork", kill_first)
+    tasks = load_tasks({"tasks": {"a": SLOW, "b": SLOW}}, parts="processes")
+    with pytest.raises(WorkerLostError, match=r"of part 0 \(tasks a\) was ended by SIGKILL before its first task"):
+        tasks.fetch(workers=2)
+    assert gone(tasks)
+
+
+def test_without_the_helper_that_forks_the_parts_end_too():
+    helper = {"function": "f", "cost": 1}
+    tasks = load_tasks(
+        {"tasks": {"a": SLOW, "b": helper}}, {"f": lambda: os.kill(os.getppid(), signal.SIGKILL)}, parts="processes"
+    )
+    with pytest.raises(WorkerLostError, match="the helper process that forks the parts ended"):
+        tasks.fetch(workers=2)
+    until(lambda: not any(alive(part.process) for part in tasks.part_runs), 20, "the parts end")
 
 
 def test_an_exit_of_a_part_is_an_error_with_its_status():
