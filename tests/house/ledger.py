@@ -20,7 +20,7 @@ TABLE = """
             tensor/parts.py optimize/parts.py optimize/sources.py
   2475  files
             tensor/files.py tensor/zarr_arrays.py tensor/whole_zarr.py tensor/ops/npy.py tensor/atomic_file.py
-  1250  formats of images, telescopes and weather
+  1400  formats of images, telescopes and weather
             tensor/formats/*
  15660  NumPy functions
             tensor/ops/*

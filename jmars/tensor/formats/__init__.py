@@ -5,11 +5,13 @@ A format's library belongs to an extra and is imported where a file of the forma
 - common.py: libraries of extras; errors that name the file; pyramids
 - tiff.py: TIFF and OME-TIFF files, by tifffile
 - rasters.py: GeoTIFF and other rasters, by rasterio
+- zarr_groups.py: Zarr groups with attributes and consolidated metadata
 - ome_zarr.py: OME-Zarr images, pyramids of Zarr arrays
 - fits.py: FITS images and cubes, by astropy
 - netcdf.py: variables of NetCDF 4 files, by h5netcdf
+- grib.py: fields of GRIB files, by cfgrib
 """
 
-from jmars.tensor.formats import fits, netcdf, ome_zarr, rasters, tiff
+from jmars.tensor.formats import fits, grib, netcdf, ome_zarr, rasters, tiff, zarr_groups
 
-__all__ = ["fits", "netcdf", "ome_zarr", "rasters", "tiff"]
+__all__ = ["fits", "grib", "netcdf", "ome_zarr", "rasters", "tiff", "zarr_groups"]

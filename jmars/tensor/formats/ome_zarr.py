@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from jmars.errors import StorageError, UnsupportedError
+from jmars.errors import StorageError
 from jmars.tensor.files import regular_size
 from jmars.tensor.formats.common import pyramid
+from jmars.tensor.formats.zarr_groups import new_group, open_group, refuse_unshared
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.tensor.zarr_arrays import opens_on_workers, write_zarr, zarr_library, zarr_store
+from jmars.tensor.zarr_arrays import write_zarr
 
 COARSEST_AXIS = 512  # rows and columns of the coarsest level, by default
 TYPES = {"t": "time", "c": "channel"}  # of axes; all others are of space
@@ -49,7 +50,7 @@ def from_ome_zarr(url: Any, level: int = 0, image: int = 0, component: str | Non
     StorageError
         For a group without the metadata of an image, or whose metadata name an array that is missing.
     """
-    group = _group(url, component, storage_options)
+    group = open_group(url, component, storage_options)
     images = _ome(group).get("multiscales")
     try:
         levels = [[one["path"] for one in found["datasets"]] for found in images]
@@ -65,14 +66,6 @@ def from_ome_zarr(url: Any, level: int = 0, image: int = 0, component: str | Non
         raise StorageError(f"{group.store_path} is damaged: level {levels[image][level]} is missing") from error
     found: Tensor = call("from_zarr", array, None, chunk_size, chunks=chunks)
     return found
-
-
-def _group(url: Any, component: str | None, options: Mapping[str, Any] | None) -> Any:
-    zarr = zarr_library()
-    if isinstance(url, zarr.Group):
-        return url[component] if component else url
-    given = dict(options) if options else None
-    return zarr.open_group(zarr_store(url), path=component, mode="r", storage_options=given)
 
 
 def _ome(group: Any) -> Any:
@@ -131,28 +124,23 @@ def to_ome_zarr(x: Any, url: Any, axes: str | None = None, *, levels: int | None
     old = version == "0.4"
     own = {"chunk_key_encoding": {"name": "v2", "separator": "/"}} if old else {"dimension_names": [*letters]}
     size = options.pop("chunks", None) or regular_size(tensor.chunks)
-    mode, given = "w" if overwrite else "w-", dict(storage_options) if storage_options else None
-    group = zarr_library().open_group(zarr_store(url), mode=mode, zarr_format=2 if old else 3, storage_options=given)
-    arrays = []
-    for number, one in enumerate(images):
-        pieces = tuple(min(n, length) for n, length in zip(size, one.shape))
-        arrays.append(
-            group.create_array(str(number), shape=one.shape, dtype=one.dtype, chunks=pieces, **own, **options)
-        )
-    if not opens_on_workers(arrays[0]):
-        raise UnsupportedError(f"workers cannot write to a {type(group.store).__name__}; give a folder or a URL")
-    write_zarr([(one, array, (0,) * one.ndim) for one, array in zip(images, arrays)])
     named = [
         {"name": letter, "type": TYPES.get(letter, "space")} | ({"unit": unit} if unit else {})
         for letter, unit in zip(letters, units or [None] * tensor.ndim)
     ]
     steps = [float(step) for step in scale or [1] * tensor.ndim]
     datasets = [{"path": str(k), "coordinateTransformations": _places(steps, plane, k)} for k in range(levels)]
-    image: dict[str, Any] = {"name": name, "axes": named, "datasets": datasets}
-    if old:
-        group.attrs.update({**(metadata or {}), "multiscales": [image | {"version": "0.4"}]})
-    else:
-        group.attrs.update({"ome": {**(metadata or {}), "version": "0.5", "multiscales": [image]}})
+    image: dict[str, Any] = {"name": name, "axes": named, "datasets": datasets} | ({"version": "0.4"} if old else {})
+    found = {**(metadata or {}), "multiscales": [image]}
+    with new_group(url, overwrite, 2 if old else 3, storage_options) as group:
+        arrays = []
+        for number, one in enumerate(images):
+            pieces = tuple(min(n, length) for n, length in zip(size, one.shape))
+            given = {"shape": one.shape, "dtype": one.dtype, "chunks": pieces, **own, **options}
+            arrays.append(group.create_array(str(number), **given))
+        refuse_unshared(arrays[0])
+        write_zarr([(one, array, (0,) * one.ndim) for one, array in zip(images, arrays)])
+        group.attrs.update(found if old else {"ome": {"version": "0.5", **found}})
 
 
 def _check(tensor: Tensor, letters: str, version: str, scale: Any, units: Any) -> None:

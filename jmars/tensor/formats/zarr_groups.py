@@ -1,0 +1,153 @@
+"""Zarr groups: several arrays with attributes and consolidated metadata, by zarr (extra `io`).
+
+Arrays are written in one job, each whole or not there (whole_zarr.py); attributes and consolidated metadata come last.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from jmars.errors import UnsupportedError
+from jmars.tensor.files import regular_size
+from jmars.tensor.protocols import call, offers
+from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.zarr_arrays import opens_on_workers, write_zarr, zarr_library, zarr_store
+
+
+class ZarrGroup(Mapping[str, Tensor]):
+    """Mapping from paths to the arrays of a Zarr group, also of those in groups below; arrays are opened on access."""
+
+    def __init__(self, group: Any) -> None:
+        zarr = zarr_library()
+        self._group, self.attrs = group, group.attrs.asdict()
+        self._arrays = {name: one for name, one in group.members(max_depth=None) if isinstance(one, zarr.Array)}
+
+    def __getitem__(self, name: str) -> Tensor:
+        if name not in self._arrays:
+            raise KeyError(f"{self._group.store_path} has no array {name}; it has {', '.join(self._arrays)}")
+        found: Tensor = call("from_zarr", self._arrays[name])
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def attributes(self, name: str) -> dict[str, Any]:
+        """Attributes of an array."""
+        return dict(self._arrays[name].attrs.asdict())
+
+    def __repr__(self) -> str:
+        return f"ZarrGroup({str(self._group.store_path)!r}) with {', '.join(self._arrays)}"
+
+
+def open_group(url: Any, component: str | None, options: Mapping[str, Any] | None) -> Any:
+    """The Zarr group at a place, to be read, by consolidated metadata where there are some."""
+    zarr = zarr_library()
+    if isinstance(url, zarr.Group):
+        return url[component] if component else url
+    given = dict(options) if options else None
+    return zarr.open_group(zarr_store(url), path=component, mode="r", storage_options=given)
+
+
+@contextmanager
+def new_group(url: Any, overwrite: bool, version: Literal[2, 3], options: Mapping[str, Any] | None) -> Iterator[Any]:
+    """Make a Zarr group; after an error it is removed."""
+    zarr, given = zarr_library(), dict(options) if options else None
+    group = zarr.open_group(
+        zarr_store(url), mode="w" if overwrite else "w-", zarr_format=version, storage_options=given
+    )  # fmt: skip
+    try:
+        yield group
+    except BaseException:
+        zarr.core.sync.sync(group.store.delete_dir(group.path))
+        raise
+
+
+def refuse_unshared(array: Any) -> None:
+    """Raise UnsupportedError for an array that workers cannot write."""
+    if not opens_on_workers(array):
+        raise UnsupportedError(
+            f"workers cannot write to a {type(array.store).__name__} in memory or of a session; give a folder, a URL, "
+            "or the store of a fork of the session"
+        )
+
+
+@offers("from_zarr_group")
+def from_zarr_group(url: Any, component: str | None = None, *,
+                    storage_options: Mapping[str, Any] | None = None) -> ZarrGroup:  # fmt: skip
+    """Open a Zarr group: a mapping from paths to lazy arrays, with `attrs` and `attributes(name)`.
+
+    Parameters
+    ----------
+    url, component, storage_options
+        Store and path of the group; see `from_zarr`.
+
+    Raises
+    ------
+    ImportError
+        If zarr is not installed.
+    FileNotFoundError
+        If the group does not exist.
+    """
+    return ZarrGroup(open_group(url, component, storage_options))
+
+
+@offers("to_zarr_group")
+def to_zarr_group(arrays: Mapping[str, Any], url: Any, *, attributes: Mapping[str, Any] | None = None,
+                  array_attributes: Mapping[str, Mapping[str, Any]] | None = None, overwrite: bool = False,
+                  zarr_format: Literal[2, 3] = 3, consolidated: bool = True,
+                  storage_options: Mapping[str, Any] | None = None, **options: Any) -> None:  # fmt: skip
+    """Compute tensors and write them to a new Zarr group, in one job, from the workers; after an error there is none.
+
+    Parameters
+    ----------
+    arrays
+        Tensors or arrays by path in the group, such as "t2m" or "quality/flags".
+    url, storage_options
+        Path, URL or store of the group; see `to_zarr`.
+    attributes, array_attributes
+        Attributes of the group, and of arrays by path.
+    overwrite
+        Whether to replace an existing group.
+    zarr_format, consolidated
+        Version of the format, and whether to write consolidated metadata, so that a reader opens the group by one
+        request.
+    **options
+        Options of `zarr.create_array` for all arrays: `chunks=...`, `compressors=...`.
+
+    Raises
+    ------
+    ImportError
+        If zarr is not installed.
+    FileExistsError
+        If the group exists, unless `overwrite`.
+    UnsupportedError
+        For stores that only this process can write.
+    """
+    zarr, further = zarr_library(), array_attributes or {}
+    if unknown := further.keys() - arrays.keys():
+        raise ValueError(f"array_attributes names {', '.join(sorted(unknown))}, which are no arrays of the group")
+    with new_group(url, overwrite, zarr_format, storage_options) as group:
+        parts = []
+        for name, one in arrays.items():
+            tensor: Tensor = as_tensor(one)
+            if "/" in name:
+                group.require_group(name.rpartition("/")[0])
+            own = {
+                "chunks": regular_size(tensor.chunks) if tensor.ndim else (),
+                "attributes": dict(further.get(name, {})),
+            }
+            made = group.create_array(name, shape=tensor.shape, dtype=tensor.dtype, **own | options)
+            refuse_unshared(made)
+            parts.append((tensor, made, (0,) * tensor.ndim))
+        write_zarr(parts)
+        group.attrs.update(attributes or {})
+        if consolidated:
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "Consolidated metadata is currently not part")  # of Zarr 3
+                zarr.consolidate_metadata(group.store, path=group.path or None)

@@ -1,0 +1,70 @@
+"""Zarr groups, and arrays behind references: attributes, consolidated metadata, written whole or not at all."""
+
+import json
+
+import numpy as np
+import pytest
+
+import jmars.tensor as mt
+from jmars.errors import UnsupportedError
+
+zarr = pytest.importorskip("zarr")
+
+FIELD = np.random.default_rng(1).normal(280, 10, (12, 20, 30)).astype("f4")
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_groups_go_there_and_back(cluster, tmp_path, version):
+    x = mt.asarray(FIELD, chunk_size=(5, 7, 30))
+    arrays = {"t2m": x, "anomaly": x - x.mean(axis=0), "quality/flags": np.arange(12)}
+    facts = {"attributes": {"title": "air"}, "array_attributes": {"t2m": {"units": "K"}}}
+    mt.to_zarr_group(arrays, tmp_path / "a", zarr_format=version, **facts)
+    group = zarr.open_group(tmp_path / "a", mode="r", use_consolidated=True)
+    assert group.attrs["title"] == "air" and group["t2m"].attrs["units"] == "K" and group["t2m"].chunks == (5, 7, 30)
+    assert group.metadata.zarr_format == version and group.metadata.consolidated_metadata.metadata.keys() >= {"t2m"}
+    found = mt.from_zarr_group(tmp_path / "a")
+    assert set(found) == set(arrays) and len(found) == 3 and found.attrs == {"title": "air"}
+    assert found.attributes("t2m") == {"units": "K"} and "with" in repr(found)
+    np.testing.assert_array_equal(found["t2m"][::5, 3, ::-4], FIELD[::5, 3, ::-4])
+    np.testing.assert_array_equal(found["anomaly"], arrays["anomaly"])
+    np.testing.assert_array_equal(mt.from_zarr_group(tmp_path / "a", "quality")["flags"], np.arange(12))
+    with pytest.raises(KeyError, match="has no array u; it has"):
+        found["u"]
+    with pytest.raises(FileExistsError):
+        mt.to_zarr_group(arrays, tmp_path / "a")
+    mt.to_zarr_group({"z": FIELD}, tmp_path / "a", overwrite=True, consolidated=False)
+    assert [*mt.from_zarr_group(tmp_path / "a")] == ["z"]
+    with pytest.raises(ValueError, match="names y"):
+        mt.to_zarr_group({"z": FIELD}, tmp_path / "b", array_attributes={"y": {}})
+
+
+def test_a_group_that_was_not_written_whole_is_not_there(cluster, tmp_path):
+    def fail(block):
+        raise ZeroDivisionError("on purpose")
+
+    broken = mt.asarray(FIELD, chunk_size=10).map_blocks(fail, dtype="f4")
+    with pytest.raises(ZeroDivisionError):
+        mt.to_zarr_group({"a": FIELD, "b": broken}, tmp_path / "a")
+    with pytest.raises(FileNotFoundError):
+        mt.from_zarr_group(tmp_path / "a")
+    mt.to_zarr_group({"a": FIELD}, tmp_path / "a", consolidated=False)
+    with pytest.raises(UnsupportedError, match="workers cannot write to a MemoryStore"):
+        mt.to_zarr_group({"a": FIELD}, zarr.storage.MemoryStore())
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_arrays_behind_references_are_read(cluster, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        data = file.create_dataset("t", data=FIELD, chunks=(4, 20, 30))
+        places = [data.id.get_chunk_info(k) for k in range(3)]
+    meta = {"zarr_format": 2, "shape": FIELD.shape, "chunks": (4, 20, 30), "dtype": "<f4", "order": "C"}
+    meta |= {"compressor": None, "filters": None, "fill_value": 0}
+    refs = {".zgroup": json.dumps({"zarr_format": 2}), "t/.zarray": json.dumps(meta)}
+    refs |= {f"t/{k}.0.0": [f"{tmp_path}/a.h5", one.byte_offset, one.size] for k, one in enumerate(places)}
+    (tmp_path / "a.json").write_text(json.dumps({"version": 1, "refs": refs}))
+    x = mt.from_zarr("reference://", "t", storage_options={"fo": str(tmp_path / "a.json")})
+    np.testing.assert_array_equal(x, FIELD)
+    np.testing.assert_array_equal(x[3:9, ::5, 2], FIELD[3:9, ::5, 2])
+    found = mt.from_zarr_group("reference://", storage_options={"fo": str(tmp_path / "a.json")})
+    assert [*found] == ["t"] and found["t"].shape == FIELD.shape
