@@ -272,6 +272,9 @@ class Ray(Engine):
         ray.shutdown()
 
 
+OTHERS: dict[str, Callable[[int], Engine]] = {"distributed": Dask, "ray": Ray, "frisky": Frisky}  # by module
+
+
 def measured(engines: dict[str, Engine], work: str, rounds: int) -> dict[str, float]:
     """Seconds a call of each engine, in interleaved rounds: medians."""
     took: dict[str, list[float]] = {name: [] for name in engines}
@@ -296,15 +299,12 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--alone", action="store_true", help="without the others")
+    parser.add_argument("--beside", nargs="*", default=list(OTHERS), help=f"some of {', '.join(OTHERS)}")
     parser.add_argument("--check", action="store_true", help="exit 1 when a goal is missed")
     given = parser.parse_args()
     print(f"machine: {this_machine()}")
-    kinds: dict[str, Callable[[int], Engine]] = {"jmars": Jmars}
-    if not given.alone:
-        kinds |= {"distributed": Dask, "ray": Ray}
-    if not given.alone and importlib.util.find_spec("frisky"):
-        kinds["frisky"] = Frisky
-    engines = {name: kind(given.workers) for name, kind in kinds.items()}
+    others = [] if given.alone else [name for name in given.beside if importlib.util.find_spec(name)]
+    engines = {"jmars": Jmars(given.workers)} | {name: OTHERS[name](given.workers) for name in others}
     missed = False
     try:
         for work in given.works or WORKS:
