@@ -49,7 +49,6 @@ def _piece(given: Any, length: int) -> int:
     return min(int(longest or length), length)
 
 
-WRITERS = ("writers", "api")  # modules with to_zarr and to_netcdf, in new and in older versions
 Make = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -279,10 +278,9 @@ def adapt() -> None:
         _replace(pycompat, "is_0d_dask_array", _element)
         _replace(duck_array_ops, "lazy_array_equiv", _same_node)
         _replace(duck_array_ops, "push", _along_lines)
-        for home in WRITERS:
-            if module := sys.modules.get(f"xarray.backends.{home}"):
-                _replace(module, "to_zarr", checked_to_zarr)
-                _replace(module, "to_netcdf", whole_to_netcdf)
+        writers = sys.modules.get("xarray.backends.writers") or sys.modules["xarray.backends.api"]  # until 2025.9
+        _replace(writers, "to_zarr", checked_to_zarr)
+        _replace(writers, "to_netcdf", whole_to_netcdf)
         if hasattr(weighted, "is_duck_dask_array"):
             weighted.is_duck_dask_array = _lazy(weighted.is_duck_dask_array)
 

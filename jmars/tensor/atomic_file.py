@@ -165,8 +165,7 @@ def atomic_folder(path: str, replaces: bool, last: str) -> Iterator[str]:
         else:
             os.rename(part, path)
     finally:
-        if os.path.exists(part):
-            shutil.rmtree(part)
+        shutil.rmtree(part, ignore_errors=True)  # after an error workers may write for another moment
 
 
 def _exchange(one: str, other: str) -> None:
@@ -201,9 +200,12 @@ def _remove_left(path: str) -> None:
         return
     for one, pid in found:
         if not os.path.exists(f"/proc/{pid}"):
+            left = os.path.join(folder, one)
+            if os.path.isdir(left):
+                shutil.rmtree(left, ignore_errors=True)  # workers may write for another moment
+                continue
             with suppress(FileNotFoundError):  # a second writer was faster
-                left = os.path.join(folder, one)
-                shutil.rmtree(left) if os.path.isdir(left) else os.unlink(left)
+                os.unlink(left)
 
 
 def _unnamed(path: str) -> int:

@@ -27,6 +27,7 @@ from jmars.errors import StorageError
 from jmars.tensor.atomic_file import atomic_folder, claimed, here
 
 BEAT, EXPIRY = 15.0, 60.0  # seconds
+READS = 20  # of a claim that is being written
 AT_ONCE = 64  # deletions under way
 CLAIM = ".jmars-claim-"
 DOCUMENTS = {"zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata"}
@@ -153,10 +154,10 @@ def _refuse_node(array: Any, names: Any) -> None:
     """Raise the error of zarr if an array or a group is there."""
     from zarr import errors
 
-    if {".zarray", "zarr.json"} & set(names):
-        raise errors.ContainsArrayError(f"An array exists in store {array.store!r} at path {array.path!r}.")
+    if {".zarray", "zarr.json"} & set(names):  # a group of version 3, too
+        raise errors.ContainsArrayError(array.store, array.path)
     if ".zgroup" in names:
-        raise errors.ContainsGroupError(f"A group exists in store {array.store!r} at path {array.path!r}.")
+        raise errors.ContainsGroupError(array.store, array.path)
 
 
 def _make_parents(array: Any) -> None:
@@ -221,8 +222,14 @@ class _Claim:
         """Facts of the claim's object; None if there is no object."""
         from zarr.core.buffer import default_buffer_prototype
 
-        found = await self.array.store.get(self.key(self.number), default_buffer_prototype())
-        return None if found is None else json.loads(found.to_bytes())
+        for _ in range(READS):
+            found = await self.array.store.get(self.key(self.number), default_buffer_prototype())
+            if found is None:
+                return None
+            with suppress(ValueError):  # a file, which the writer renews at this moment
+                return json.loads(found.to_bytes())
+            await asyncio.sleep(0.05)
+        return {"token": "", "here": "", "time": 0.0}  # the writer died at that moment
 
     async def beat(self) -> None:
         """Renew the claim."""

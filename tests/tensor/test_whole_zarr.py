@@ -210,7 +210,8 @@ def test_a_claim_is_renewed_while_its_writer_lives(tmp_path, monkeypatch):
 
     def see() -> None:
         while len(times) < 3:
-            times.add(json.loads(claim.read_text() or '{"time": 0}')["time"])
+            if text := claim.read_text():  # not while it is written
+                times.add(text)
 
     url = f"file://{tmp_path}/s"
     mt.to_zarr(_watched(see), url, "a", storage_options={"auto_mkdir": True})
@@ -231,3 +232,31 @@ def test_pieces_in_stores_have_checksums(tmp_path):
         mt.to_zarr(VALUES, url, overwrite=True, **options, **how)
         assert "crc32c" not in str(zarr.open_array(url).metadata)
         np.testing.assert_array_equal(_there(url, None), VALUES)
+
+
+def test_a_claim_cut_short_by_a_death_is_void(tmp_path, monkeypatch):
+    pytest.importorskip("fsspec")
+    monkeypatch.setattr(whole_zarr, "READS", 2)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/.jmars-claim-0").touch()
+    mt.to_zarr(VALUES, f"file://{tmp_path}/a", storage_options={"auto_mkdir": True})
+    np.testing.assert_array_equal(_there(tmp_path, "a"), VALUES)
+    assert not list((tmp_path / "a").glob(".jmars*"))
+
+
+def test_a_folder_that_a_dying_worker_fills_stops_no_write(tmp_path, monkeypatch):
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    left = tmp_path / f"a.{atomic_file.here()}-{ended.pid}-0123abcd.part"
+    (left / "c").mkdir(parents=True)
+
+    def filled(*args: Any, **kwargs: Any) -> None:
+        raise OSError(39, "Directory not empty", "c")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "rmdir", filled)
+        mt.to_zarr(VALUES, tmp_path / "a")
+    np.testing.assert_array_equal(_there(tmp_path, "a"), VALUES)
+    assert left.exists()
+    mt.to_zarr(VALUES, tmp_path / "a", overwrite=True)
+    assert os.listdir(tmp_path) == ["a"]
