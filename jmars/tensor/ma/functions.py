@@ -179,27 +179,6 @@ def choose(indices: Any, choices: Sequence[Any], out: Any = None, mode: str = "r
     return masked_like(data, combined_mask(call("choose", at, masks, None, mode), mask_of(indices)))
 
 
-@offers("ma.diff")
-def diff(a: Any, /, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    """`numpy.ma.diff`: subtract neighbours; masked where either neighbour is masked."""
-    if n < 0:
-        raise ValueError(f"order must be non-negative but got {n!r}")
-    x = asarray(a)
-    if not n:
-        return a
-    if not x.ndim:
-        raise ValueError("diff requires input that is at least one dimensional")
-    edge = tuple(1 if i == range(x.ndim)[axis] else m for i, m in enumerate(x.shape))
-    ends = [one if one is None or np.ndim(one) else call("broadcast_to", one, edge) for one in (prepend, append)]
-    joined = [one for one in (ends[0], x, ends[1]) if one is not None]
-    x = masked_like((y := concatenate(joined, axis)).data, y._mask, x) if len(joined) > 1 else x
-    before = tuple(slice(None, -1) if i == range(x.ndim)[axis] else slice(None) for i in range(x.ndim))
-    after = tuple(slice(1, None) if i == range(x.ndim)[axis] else slice(None) for i in range(x.ndim))
-    for _ in range(n):
-        x = call("ma.ufunc", "not_equal" if x.dtype == bool else "subtract", x[after], x[before])
-    return x
-
-
 @offers("ma.ediff1d")
 def ediff1d(arr: Any, to_end: Any = None, to_begin: Any = None) -> MaskedTensor:
     """`numpy.ma.ediff1d`: subtract neighbours in C order, with optional values before and after."""
@@ -326,18 +305,15 @@ _truth("all", True)
 _truth("any", False)
 
 
-@offers("ma.alltrue")
-def alltrue(target: Any, axis: Any = 0, dtype: Any = None) -> MaskedTensor:
-    """`numpy.ma.alltrue`: `all` along the first axis."""
-    found: MaskedTensor = call("ma.all", target, axis)
-    return found
+def _along_first(name: str, reduction: str) -> None:
+    @offers(f"ma.{name}", does=f"`numpy.ma.{name}`: `{reduction}` along the first axis.")
+    def function(target: Any, axis: Any = 0, dtype: Any = None) -> MaskedTensor:
+        found: MaskedTensor = call(f"ma.{reduction}", target, axis)
+        return found
 
 
-@offers("ma.sometrue")
-def sometrue(target: Any, axis: Any = 0, dtype: Any = None) -> MaskedTensor:
-    """`numpy.ma.sometrue`: `any` along the first axis."""
-    found: MaskedTensor = call("ma.any", target, axis)
-    return found
+_along_first("alltrue", "all")
+_along_first("sometrue", "any")
 
 
 def _least(name: str, fill: Callable[[Any], Any]) -> None:

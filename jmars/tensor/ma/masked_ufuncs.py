@@ -244,8 +244,8 @@ def array_ufunc(name: str, *inputs: Any, out: Any = None, **kwargs: Any) -> Any:
 
 # NumPy's functions that respect masks, since they call a masked array's methods or operators.
 _RESPECT_MASKS = set(
-    """all any argmax argmin argsort clip compress copy count_nonzero cumprod cumsum diagonal diff expand_dims max mean
-    min ndim nonzero prod ptp ravel repeat reshape resize round shape size sort squeeze std sum swapaxes take trace
+    """all any argmax argmin argsort asanyarray clip compress copy count_nonzero cumprod cumsum diagonal expand_dims max
+    mean min ndim nonzero prod ptp ravel repeat reshape resize round shape size sort squeeze std sum swapaxes take trace
     transpose var zeros_like ones_like empty_like""".split()  # noqa: SIM905
 )
 _OF_THE_DATA = {"method.getitem", "method.setitem", "asarray", "array", "tensor", "rechunk", "iscomplexobj"}
@@ -263,6 +263,10 @@ def dispatch(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return NotImplemented
     if name == "method.pow":
         name = "power"
+    if name == "diff":  # NumPy's calls operators
+        return on_tensors(np.diff.__wrapped__)(*args, **kwargs)  # type: ignore[attr-defined]
+    if name == "array" and kwargs.get("subok"):
+        return FUNCTIONS["ma.array"](*args, **{"copy": True, **kwargs})
     if name in UFUNCS:
         return FUNCTIONS["ma.ufunc"](name, *args, **kwargs)
     if name in _RESPECT_MASKS and f"ma.{name}" in FUNCTIONS:

@@ -68,7 +68,7 @@ def _in_order(x: Tensor, order: str | None) -> Tensor:
     return x if fits else Tensor(x.data)._laid_out_like((), order)
 
 
-@offers("asarray", "asanyarray")
+@offers("asarray")
 @takes_like
 def asarray(a: Any, dtype: Any = None, order: str | None = None, *, device: Any = None, copy: bool | None = None,
             chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:  # fmt: skip
@@ -99,6 +99,9 @@ def asarray(a: Any, dtype: Any = None, order: str | None = None, *, device: Any 
         lambda array: array,
     )
     return share(rechunk(x, chunk_size, chunks), x, cutting)
+
+
+offers("asanyarray")(asarray)  # by itself, since it keeps masks
 
 
 def _copied(x: Tensor) -> Tensor:

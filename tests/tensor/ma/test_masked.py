@@ -432,3 +432,12 @@ def test_small_arrays_of_numpy_beside_tensors_compute_no_value(engine):
     made = [ma.average(x, 1, np.arange(1.0, 7.0)), ma.cov(x), ma.mask_rows(x), ma.masked_inside(x, 2, np.float64(1))]
     assert not engine.chunks and all(isinstance(one, MaskedTensor) for one in made)
     same(made[0], np.ma.average(np.ma.ones((4, 6)), 1, np.arange(1.0, 7.0)))
+
+
+def test_asanyarray_keeps_the_mask_and_asarray_takes_the_data():
+    a = np.ma.array([1.0, 2.0, 3.0], mask=[False, True, False])
+    x = ma.array(mt.asarray(a.data, chunks=2), mask=a.mask)
+    assert mt.asanyarray(x) is x
+    for made in (mt.array(x, subok=True), mt.asanyarray(x, np.float32)):
+        same(made, a.astype(made.dtype))
+    assert not isinstance(mt.asarray(x), MaskedTensor) and not isinstance(mt.array(x), MaskedTensor)
