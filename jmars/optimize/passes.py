@@ -55,7 +55,7 @@ from jmars.optimize.fuse_groups import FusedGraph, is_result, rebuilt
 from jmars.optimize.parts import push_down_parts
 from jmars.optimize.regions import FusionLimits, fuse_chains, fuse_colors, fuse_regions
 from jmars.optimize.rematerialise import Rematerialised, rematerialise
-from jmars.optimize.slices import cut_slices, push_down_rechunks, read_rechunked
+from jmars.optimize.slices import cut_slices, push_down_rechunks, read_rechunked, readers_of
 from jmars.switches import TASK_DEFAULTS, checked
 from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, GraphLayer
 from jmars.tensor.operand import Annotation, Operand, TensorMeta
@@ -114,10 +114,7 @@ def fuse_tensors(graph: TensorGraph, limits: FusionLimits | None = None) -> tupl
 
 def _roots(graph: TensorGraph, limits: FusionLimits) -> list[int]:
     """Last operands of the operands' groups, the outputs of the groups."""
-    readers: list[list[int]] = [[] for _ in graph.operands]
-    for k, read in enumerate(graph.inputs):
-        for i in dict.fromkeys(read):
-            readers[i].append(k)
+    readers = readers_of(graph)
     results = set(graph.results)
     root = list(range(len(graph.operands)))
     ops: dict[int, int] = {}  # by root
@@ -421,16 +418,15 @@ def compile_graph(
     limits = FusionLimits(room=room)
     if switch["optimize_tileable_graph"]:
         graph = merge_equal(graph)
-    if switch["fuse_enabled"] and switch["fuse_tileable"]:
+    fuses_tensors = switch["fuse_enabled"] and switch["fuse_tileable"]
+    if fuses_tensors:
         graph = push_down_rechunks(graph)
     if switch["parts"]:
         graph = push_down_parts(read_rechunked(graph, workers))
-    if switch["fuse_enabled"] and switch["fuse_tileable"]:
-        graph = cut_slices(graph)
-    if switch["fuse_enabled"] and switch["fuse_tileable"]:
-        graph = join_writes(graph)
+    if fuses_tensors:
+        graph = join_writes(cut_slices(graph))
     unfused, fused = graph, list(range(len(graph.operands)))
-    if switch["fuse_enabled"] and switch["fuse_tileable"]:
+    if fuses_tensors:
         graph, fused = fuse_tensors(graph, limits)
         graph, number = repeat_windows(graph)
         fused = [number[k] for k in fused]
@@ -723,10 +719,7 @@ def _repeated(graph: TensorGraph) -> set[int]:
     """Windows, and elementwise tensors of windows alone, that are no results and that several operands read, directly
     or through repeated tensors.
     """
-    readers: list[list[int]] = [[] for _ in graph.operands]
-    for k, read in enumerate(graph.inputs):
-        for i in dict.fromkeys(read):
-            readers[i].append(k)
+    readers = readers_of(graph)
     asked, cheap, found = set(graph.results), set[int](), set[int]()
     for k, operand in enumerate(graph.operands):
         read = graph.inputs[k]
