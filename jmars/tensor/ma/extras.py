@@ -138,7 +138,8 @@ MEANT |= {
     np.polyfit: _of_data("polyfit"),
     np.broadcast_to: _of_data("broadcast_to"),
 }
-for _name in """append apply_over_axes common_fill_value compress_cols compress_rowcols compress_rows cov diff mask_cols
-mask_rows masked_equal masked_greater masked_greater_equal masked_inside masked_less masked_less_equal
-masked_not_equal masked_object masked_outside masked_values polyfit union1d""".split():  # noqa: SIM905
+for _name in """append apply_over_axes common_fill_value compress_cols compress_rowcols compress_rows cov diff
+intersect1d mask_cols mask_rows masked_equal masked_greater masked_greater_equal masked_inside masked_less
+masked_less_equal masked_not_equal masked_object masked_outside masked_values polyfit setdiff1d setxor1d
+union1d""".split():  # noqa: SIM905
     offer_numpys(f"ma.{_name}", gives="Any", enter=_entered)

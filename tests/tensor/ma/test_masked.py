@@ -286,6 +286,9 @@ def test_what_is_different_and_what_is_whole(data):
     same(ours, np.ma.array(theirs, fill_value=ours.fill_value))
     both = np.ma.union1d(a, a + 1)
     same(ma.union1d(x, x + 1), np.ma.array(both, fill_value=ma.union1d(x, x).fill_value))
+    for name in ("intersect1d", "setxor1d", "setdiff1d"):
+        found = getattr(ma, name)(x, x + 1)
+        same(found, np.ma.array(getattr(np.ma, name)(a, a + 1), fill_value=found.fill_value))
     if a.ndim == 2:
         same(ma.apply_over_axes(ma.sum, x, [0]), np.ma.apply_over_axes(np.ma.sum, a, [0]))
     assert list(ma.ndenumerate(x)) == list(np.ma.ndenumerate(a))

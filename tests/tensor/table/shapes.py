@@ -200,6 +200,7 @@ EXACT: dict[str, Row] = {
     "fft.ifftshift": lambda d: call(x := d.array(ANY, low=1), d.axes(x)),
     "array": lambda d: call(d.array(ANY), **d.some(ndmin=2, dtype=np.dtype("c16"))),
     "asarray": lambda d: call(d.array("biuf"), **d.some(dtype=d.dtype("fc"))),
+    "asanyarray": lambda d: call(d.array("biuf"), **d.some(dtype=d.dtype("fc"))),
     "ascontiguousarray": lambda d: call(d.array(ANY), **d.some(dtype=d.dtype("fc"))),
     "asfortranarray": lambda d: call(d.array(ANY), **d.some(dtype=d.dtype("fc"))),
     "require": lambda d: call(d.array(ANY), d.one(None, d.dtype("fc")), d.one(None, "C", ["F", "W"], ["O", "ALIGNED"])),
