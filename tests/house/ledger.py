@@ -24,7 +24,7 @@ TABLE = """
             tensor/formats/*
  15660  NumPy functions
             tensor/ops/*
-  2060  masked arrays
+  2040  masked arrays
             tensor/ma/*
   1450  foreign chunks and duck arrays
             tensor/chunk_types/* tensor/array_api.py array_api.py tensor/numba_values.py
@@ -39,7 +39,7 @@ TABLE = """
             devices/* memory/device_memory.py kernels/cuda_text.py plan/devices.py processes/gpu*
   3715  kernels, NumPy back end, fusing
             kernels/* native/*
-  2550  optimize
+  2540  optimize
             optimize/*
   2700  planner portfolio, drift, replan
             plan/improve.py plan/partition.py plan/initial.py plan/best_plan.py
