@@ -1,12 +1,13 @@
-"""Memory of the GPUs of a host: admits operands to a GPU, brings chunks down, and knows which chunks a GPU keeps.
+"""Memory of the GPUs of a host: admits operands to a GPU, brings chunks down, and knows the chunks of each GPU.
 
-The levels are GPU, shared memory, disk. An operand first gets its slots on the GPU; chunks that leave for it are copied
-to shared memory before, unless they have a copy there or on disk. Then its inputs that are not on the GPU come to
-shared memory. The output is copied to shared memory at once only if more than operands of GPUs read it; else the GPU
-keeps it until a core or a client reads it, or it has to leave. A GPU that is lost loses the chunks that only it had.
+The levels are GPU, shared memory, disk. An operand first gets slots on the GPU; chunks that make room are copied to
+shared memory before, unless they have a copy there or on disk. Then inputs that are not on the GPU come to shared
+memory. The output is copied to shared memory at once only if more than operands of GPUs read the output; else the GPU
+keeps the output until a core or a client reads it, or the room is needed. With a GPU, chunks that no other place has
+are lost.
 Source: docs/explanation/devices.md, "Levels of memory".
 
-Slots in the memory of a GPU, and the choice of chunks that leave it: the upper level of memory. Pure.
+Slots in the memory of a GPU, and the choice of chunks that leave: the upper level of memory. Pure.
 
 The control process grants an operand all slots before sending the operand, and the slots stay until the operand has
 ended. The chunk with the furthest next use leaves first, as in shared memory; a chunk without a copy on a lower level
@@ -39,7 +40,7 @@ WAITS = -1  # instead of a slot: the operand is staged later
 
 @dataclass(frozen=True)
 class DeviceRequest:
-    """What an operand needs on a GPU.
+    """Needs of an operand on a GPU.
 
     Attributes
     ----------
@@ -69,7 +70,7 @@ class DeviceRequest:
 
 @dataclass(eq=False)
 class _Head:
-    """The operand for which chunks leave a GPU."""
+    """The operand that chunks of a GPU make room for."""
 
     request: DeviceRequest
     waits: int = 0  # chunks on their way down for the request
@@ -155,7 +156,7 @@ class DeviceMemory:
         return again
 
     def leave_downs(self, worker: int) -> list[int]:
-        """A process that cannot die may still copy: the slots that it may write to, for the caller to free later."""
+        """Slots that a process that cannot die may still write to, for the caller to free later."""
         gpu = self._gpus.get(worker)
         return [] if gpu is None else self._buffers.reads.leave_downs(list(gpu.downs))
 
@@ -170,14 +171,14 @@ class DeviceMemory:
         return gpu is not None and gpu.head is not None
 
     def admit(self, worker: int, request: DeviceRequest) -> int:
-        """Slot of the output in shared memory, 0 for none, if the operand can run now; -1 if it is staged later."""
+        """Slot of the output in shared memory, 0 for none, of an operand that can run now; -1: it is staged later."""
         gpu = self._gpus[worker]
         assert gpu.head is None
         gpu.head = _Head(request)
         return self._advance(gpu)
 
     def grant(self, worker: int, table: JobTable, operand: int) -> DeviceGrant | None:
-        """What an admitted operand was granted by a GPU."""
+        """Slots that a GPU granted to an admitted operand."""
         gpu = self._gpus.get(worker)
         found = None if gpu is None else gpu.grants.get((table.number, operand))
         return None if found is None else found[0]
@@ -216,7 +217,7 @@ class DeviceMemory:
         return dropped
 
     def advance(self) -> None:
-        """Operands may have ended: those that wait for room on a GPU may have room now."""
+        """Operands may have ended: operands that wait for room on a GPU may have room now."""
         for gpu in list(self._gpus.values()):
             self._go_on(gpu)
 
@@ -231,7 +232,7 @@ class DeviceMemory:
             self._events.admitted()  # even if it waits for shared memory now: another may have room on the GPU
 
     def _advance(self, gpu: _Gpu) -> int:
-        """Give the head its slots, or have chunks leave for it; as `admit`."""
+        """Give the head its slots, or have chunks leave; as `admit`."""
         head = gpu.head
         assert head is not None
         request = head.request
@@ -397,7 +398,7 @@ class DeviceSlots:
         return self._allocator.used
 
     def fits(self, inputs: Sequence[tuple[int, int]], out: tuple[int, int], scratch: int) -> bool:
-        """Whether slots of these bytes fit together in an empty slab; as `grant`."""
+        """Whether slots of so many bytes fit together in an empty slab; as `grant`."""
         empty = Allocator(self.capacity)  # slots are given in the order of `grant`, which may matter
         sizes = [*dict(inputs).values(), out[1], *([scratch] if scratch else [])]
         return all(empty.allocate(size) is not None for size in sizes)
@@ -432,7 +433,7 @@ class DeviceSlots:
         return DeviceGrant(read, made, slots[-1] if scratch else -1)
 
     def settle(self, grant: DeviceGrant, done: bool) -> None:
-        """An operand has ended: its chunks are there if it is `done`."""
+        """An operand has ended: the chunks are there if `done`."""
         if grant.scratch >= 0:
             self._allocator.free(grant.scratch)
         for place in (*grant.inputs, grant.out):
@@ -440,7 +441,7 @@ class DeviceSlots:
             self.unpin(place)
 
     def unpin(self, place: Place) -> None:
-        """An operand or a copy ends; a slot without pins is freed if nothing is there."""
+        """An operand or a copy ends; a slot without pins is freed unless a chunk is there."""
         place.pins -= 1
         if not place.pins and (place.gone or not place.is_there):
             if not place.gone:
@@ -453,7 +454,7 @@ class DeviceSlots:
         self._left(place.chunk)
 
     def free(self, chunk: int) -> None:
-        """Forget a chunk; the slot is free when nothing uses it any more."""
+        """Forget a chunk; the slot is free after the last pin."""
         place = self.places.pop(chunk, None)
         if place is not None:
             place.gone = True
@@ -461,7 +462,7 @@ class DeviceSlots:
                 self._allocator.free(place.offset)
 
     def _allocate(self, sizes: Sequence[int]) -> list[int] | None:
-        """Slots of these bytes; None, and none of them, if they do not fit."""
+        """Slots of so many bytes each; no slot, and None, if they do not fit together."""
         slots = self._allocate_now(sizes)
         if slots is None:
             self._allocator.drop_empty_slabs()  # they lie between free pages: an empty GPU would not have what `fits`
@@ -480,7 +481,7 @@ class DeviceSlots:
         return slots
 
     def _victims(self, wanted: Iterable[int], lacking: int) -> list[Place]:
-        """Places that leave for so many bytes, the furthest next use first; at least one if there is one.
+        """Places that leave for so many bytes, the furthest next use first; at least a single place if there is any.
 
         If only the wanted chunks are left, the room is in pieces between them: they leave too, and are placed anew.
         """

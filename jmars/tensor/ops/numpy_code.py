@@ -2,7 +2,7 @@
 
 NumPy writes many functions in Python, as compositions of other functions: `np.stack`, `np.cov`, `np.linalg.norm`. On
 tensors their code is a cell of plain NumPy, so values, dtypes, errors and warnings are those of the installed NumPy. A
-function has code of its own in jmars where NumPy's reads values that a graph need not know, or makes more nodes.
+function has code of jmars where NumPy's reads values that a graph need not know, or makes more nodes.
 """
 
 from __future__ import annotations
