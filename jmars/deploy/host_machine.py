@@ -31,7 +31,7 @@ class HostMachine:
     Parameters
     ----------
     orders
-        `workers`, `threads`, `limit` (bytes), and `gpus`, names of GPUs, for a host that has some.
+        `workers`, `limit` (bytes), and `gpus`, names of GPUs, for a host that has some.
     ended
         Called when the zygote is gone, and the machine with it.
 
@@ -60,7 +60,6 @@ class HostMachine:
             arena,
             self.children,
             workers,
-            orders["threads"],
             folders.make_spill,
             folders.disk_room,
             self.limit,

@@ -44,7 +44,7 @@ class Member:
     Parameters
     ----------
     ticket
-        What the head said of the host: `workers`, `threads`, `limit`, and `gpus`, names of GPUs.
+        What the head said of the host: `workers`, `limit`, and `gpus`, names of GPUs.
 
     Attributes
     ----------

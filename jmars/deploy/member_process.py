@@ -186,7 +186,7 @@ def _serve(ticket: Ticket, answer: Answer, source: str, starter: Starter | None)
     sweep()
     limit, workers = memory.chosen_limit(ticket.limit), ticket.workers or memory.usable_cores()
     gpus = gpu_names(ticket.gpus)
-    orders = {"limit": limit, "workers": workers, "threads": ticket.threads or 1, "gpus": gpus}
+    orders = {"limit": limit, "workers": workers, "gpus": gpus}
     set_engine(NoComputeEngine(limit, workers))
     capacity = memory.room_for_chunks(limit, workers + len(gpus), memory.private_bytes(os.getpid()))
     folders = Folders.make(f"{ticket.cluster}-{ticket.host}-{secrets.token_hex(2)}", ticket.spill)

@@ -229,7 +229,7 @@ class Dispatcher:
                 grant = memory.devices.grant(worker.index, table, operand)
                 assert grant is not None
                 inputs = memory.device_inputs(table, operand, grant)
-                wire.append((program, slot, inputs, args, device_order(table, operand, grant)))
+                wire.append((program, slot, inputs, args, device_order(grant)))
             else:
                 seconds += BATCH_SECONDS if is_suspect else seconds_of(program)
                 least = WAITING if waits and not is_suspect else 0

@@ -110,7 +110,7 @@ def device_request(gpus: GpuWorkers, table: JobTable, operand: int) -> DeviceReq
     return DeviceRequest(table, operand, inputs, out, found.scratch, gpus.keeps(table, operand))
 
 
-def device_order(table: JobTable, operand: int, grant: DeviceGrant) -> tuple[Any, ...]:
+def device_order(grant: DeviceGrant) -> tuple[Any, ...]:
     """The grant of an operand as it travels (`RunOnDevice`)."""
     places = [place.offset for place in grant.inputs]
     return places, [place.chunk for place in grant.inputs], grant.out.offset, grant.out.chunk, grant.scratch

@@ -318,11 +318,11 @@ def _compile_region(
     strided = not shared.strided.isdisjoint(touched)
     flat = middle is not None and not heads and first + region.last in shared.inside and never_raises(middle.expression)
     if middle is None or not lengths:
-        return _compile_pass(program, heads, middle, tail, types, backend, strided, flat)
+        return _compile_pass(heads, middle, tail, types, backend, strided, flat)
     names: list[str] = []
 
     def compiled(part: Elementwise, own: list[ChunkType], first: bool) -> Run:
-        run, name = _compile_pass(program, [], part, None, own, backend, True, flat and first)
+        run, name = _compile_pass([], part, None, own, backend, True, flat and first)
         names.append(name)
         return run
 
@@ -331,7 +331,6 @@ def _compile_region(
 
 
 def _compile_pass(
-    program: Program,
     heads: Sequence[Head | RowChain],
     middle: Elementwise | None,
     tail: Reduce | None,

@@ -123,7 +123,6 @@ def run_executor(
     arena_fd: int,
     arena_size: int,
     semaphore: BatchSemaphore,
-    threads: int,
     workers: int = 1,
     open_gpu: Callable[[mmap.mmap], Any] | None = None,
 ) -> None:

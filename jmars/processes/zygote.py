@@ -268,9 +268,9 @@ def _become(arena_fd: int, arena_size: int, role: str, fds: Sequence[int], args:
     elif role == "gpu":
         from jmars.processes.gpu_batches import GpuBatches  # only hosts with a GPU import the device floor
 
-        threads, workers, name = args
+        workers, name = args
         gpu = partial(GpuBatches, name)
-        run_executor(link, arena_fd, arena_size, BatchSemaphore(fds[1]), threads, workers, gpu)
+        run_executor(link, arena_fd, arena_size, BatchSemaphore(fds[1]), workers, gpu)
     elif role == "carrier":
         from jmars.processes.carrier import run_carrier  # only hosts of a cluster of several hosts have a carrier
 

@@ -64,8 +64,6 @@ class ProcessSupervisor:
         Starts processes.
     workers
         Number of executors.
-    threads
-        Threads of each executor.
     gpus
         Names of GPUs (`devices.find`): the last workers have one each.
     spill_folder
@@ -83,14 +81,12 @@ class ProcessSupervisor:
         self,
         children: Children,
         workers: int,
-        threads: int,
         spill_folder: Callable[[], str],
         dispatch: HostDispatch,
         gpus: Sequence[str] = (),
     ) -> None:
         self.links: list[ChildLink] = []
-        self._children, self._workers, self._threads = children, workers, threads
-        self._gpus = gpus
+        self._children, self._workers, self._gpus = children, workers, gpus
         self._spill_folder, self._dispatch = spill_folder, dispatch
         self._health, self._livelock = Health(), AllocationLivelockDetector()
         self._others: list[ChildLink] = []  # the mover and the carrier
@@ -119,9 +115,9 @@ class ProcessSupervisor:
         self.links[worker : worker + 1] = [link]
         self._dispatch.started(worker, link)
         if gpu < 0:
-            self._children.start(link, "executor", self._threads, self._workers)
+            self._children.start(link, "executor", self._workers)
         else:
-            self._children.start(link, "gpu", self._threads, self._workers, self._gpus[gpu])
+            self._children.start(link, "gpu", self._workers, self._gpus[gpu])
 
     def add(self, worker: int) -> None:
         """Fork an executor for a worker that comes: the next number, or the number of a worker that has left."""
@@ -284,7 +280,7 @@ class ExecutionActor:
     children
         Starts processes.
     workers
-        Number of executor processes, each with `threads` threads, those with a GPU last.
+        Number of executor processes, those with a GPU last.
     spill_folder
         Gives the folder of spilled chunks; called when the first chunk is spilled.
     disk_room
@@ -307,7 +303,6 @@ class ExecutionActor:
         arena: Arena,
         children: Children,
         workers: int,
-        threads: int,
         spill_folder: Callable[[], str],
         disk_room: Callable[[], int],
         limit: int = 0,
@@ -338,7 +333,7 @@ class ExecutionActor:
             graph_bytes,
         )
         self.dispatch = HostDispatch(self.memory, workers, self.report, children.kill_all, len(gpus))
-        self.processes = ProcessSupervisor(children, workers, threads, spill_folder, self.dispatch, gpus)
+        self.processes = ProcessSupervisor(children, workers, spill_folder, self.dispatch, gpus)
         dispatch, memory = self.dispatch, self.memory
         self.enqueue_graph, self.replan = dispatch.enqueue_graph, dispatch.replan
         self.stop_execution, self.close_job = dispatch.stop_execution, dispatch.close_job

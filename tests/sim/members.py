@@ -54,7 +54,7 @@ class SimMachine(HostMachine):
         self.children = children
         gpus = orders["gpus"]
         workers = orders["workers"] + len(gpus)
-        self.execution = ExecutionActor(arena, children, workers, 1, folders.make_spill, folders.disk_room, gpus=gpus)
+        self.execution = ExecutionActor(arena, children, workers, folders.make_spill, folders.disk_room, gpus=gpus)
         self.execution.ledger.save = self.execution.ledger.load = lambda: None  # type: ignore[method-assign]
         self.store = StoreActor(self.execution)
         self.peak = 0

@@ -150,7 +150,6 @@ class World:
             self.arena,
             children,
             workers + len(self.gpus),
-            1,
             lambda: "/spill",
             lambda: self.faults.disk_size - self.disk.used,
             gpus=self.gpus,

@@ -119,7 +119,7 @@ class Host:
         self.scheduler = Scheduler()
         children: Any = self.children
         self.execution = ExecutionActor(
-            self.arena, children, workers, 1, lambda: "/nowhere", lambda: 2**40, graph_bytes=graph_bytes, gpus=gpus
+            self.arena, children, workers, lambda: "/nowhere", lambda: 2**40, graph_bytes=graph_bytes, gpus=gpus
         )
         self.execution.connect(self.scheduler)
         self.execution.ledger.save = lambda: None

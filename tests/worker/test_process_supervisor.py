@@ -83,7 +83,7 @@ class Room:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, workers: int = 2, gpus: Sequence[str] = ()) -> None:
         self.children, self.events, self.now = Children(), Events(), 1000.0
         children: Any = self.children
-        self.supervisor = ProcessSupervisor(children, workers, 1, lambda: "/spill", self.events, gpus)
+        self.supervisor = ProcessSupervisor(children, workers, lambda: "/spill", self.events, gpus)
         monkeypatch.setattr(supervision, "monotonic", lambda: self.now)
 
     def look(self, seconds: float = LOOK_SECONDS) -> None:
