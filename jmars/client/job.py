@@ -280,6 +280,18 @@ class Job(Shown, RunReports):
                 yield early.pop(number)
                 number += 1
 
+    def finish(self) -> None:
+        """Wait for the end; raises the job's error. An interrupt cancels the job."""
+        __tracebackhide__ = True
+        try:
+            self.wait()
+        except BaseException:
+            self.cancel()
+            self.wait(5)
+            raise
+        if self.error is not None:
+            raise self.error
+
     def cancel(self) -> None:
         """Ask the cluster to stop the job; returns at once, from any thread, and may be called again."""
         if not self._done.is_set():
@@ -710,12 +722,4 @@ def _size(node: TensorData) -> int:
 
 def run_job(cluster: Cluster, data: Sequence[TensorData]) -> None:
     """Compute nodes by a job and wait for its end; an interrupt cancels the job. Raises the job's error."""
-    job = cluster.submit_data(data)
-    try:
-        job.wait()
-    except BaseException:
-        job.cancel()
-        job.wait(5)
-        raise
-    if job.error is not None:
-        raise job.error
+    cluster.submit_data(data).finish()

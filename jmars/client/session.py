@@ -21,7 +21,7 @@ import numpy as np
 from jmars.client import plans
 from jmars.client.auto_persist import repeats
 from jmars.client.cluster import Cluster, default_cluster, default_settings
-from jmars.client.job import run_job
+from jmars.client.job import Job, run_job
 from jmars.config import config
 from jmars.deploy.memory import available, room_for_chunks
 from jmars.devices.find import is_gpu
@@ -221,6 +221,12 @@ class DefaultEngine(Engine):
         missing = [one for one in data if not cluster.retains(one)]
         if missing:
             run(cluster, missing)
+
+    def begin(self, data: Sequence[TensorData]) -> Job | None:
+        """Begin a job for the nodes without a value on the cluster; None without such nodes."""
+        cluster = self._cluster()
+        missing = [one for one in data if not cluster.retains(one)]
+        return cluster.submit_data(missing) if missing else None
 
     def fetch(self, data: TensorData, copy: bool = True) -> Any:
         """The value of a node, computed where the cluster has none."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jmars.errors import UnsupportedError
+from jmars.tensor.batches import Batches
 from jmars.tensor.engine import get_engine
 from jmars.tensor.protocols import FUNCTIONS, call, offers
 from jmars.tensor.splits import ChunkSize, decide_splits
@@ -254,6 +255,50 @@ class Planned:
     """Base class of `Tensor`."""
 
     __slots__ = ()
+
+    def batches(
+        self: Any,
+        size: int,
+        *others: Any,
+        shuffle: bool = False,
+        seed: int = 0,
+        drop_last: bool = False,
+        start: Sequence[int] = (0, 0),
+    ) -> Batches:
+        """Give batches of rows for a training loop: NumPy arrays, computed ahead, each row once in an epoch.
+
+        Parameters
+        ----------
+        size
+            Rows of a batch; the last one of an epoch may have fewer.
+        others
+            Further arrays with as many rows: batches are tuples then.
+        shuffle
+            Whether chunks come in random order, and their rows permuted within windows of some chunks.
+        seed
+            Of the random order; epochs have different orders.
+        drop_last
+            Whether a last batch with fewer rows is left out.
+        start
+            Epoch and batch to begin at: `position` of earlier batches.
+
+        Raises
+        ------
+        ValueError
+            If numbers of rows differ, there are no rows, or size or start is out of bounds.
+
+        Examples
+        --------
+        >>> import jmars, jmars.tensor as mt
+        >>> with jmars.Cluster(n_workers=1):
+        ...     for part, square in mt.arange(5, chunk_size=2).batches(2, mt.arange(5) ** 2):
+        ...         print(part.tolist(), square.tolist())
+        [0, 1] [0, 1]
+        [2, 3] [4, 9]
+        [4] [16]
+        """
+        tensors = [self, *(call("asarray", one) for one in others)]
+        return Batches(tensors, size, shuffle, seed, drop_last, start)
 
     def plan(self: Any, policy: str | None = None) -> Any:
         """Predict the cost of computing the tensor, as a `jmars.client.plans.PlannedRun`; starts no computation.

@@ -26,6 +26,11 @@ class Engine(Protocol):
     def fetch(self, data: TensorData, copy: bool = True) -> np.ndarray[Any, Any]:
         """Return the value of a node, computed if needed; a copy, or a read-only view with `copy=False`."""
 
+    def begin(self, data: Sequence[TensorData]) -> Begun | None:
+        """Begin to compute nodes; None if they are computed by now."""
+        self.execute(data)
+        return None
+
     def limits(self) -> tuple[int, int]:
         """Return memory limit in bytes and number of workers, for automatic chunk sizes; starts no computation."""
 
@@ -57,6 +62,16 @@ class Engine(Protocol):
 
     def plan(self, data: Sequence[TensorData], policy: str | None = None) -> Any:
         """Predict the cost of computing, as `jmars.client.plans.PlannedRun`; starts no computation."""
+
+
+class Begun(Protocol):
+    """A computation that `Engine.begin` has begun: a job of the cluster."""
+
+    def finish(self) -> None:
+        """Wait for the end; raises the error of the computation."""
+
+    def cancel(self) -> None:
+        """Stop; no effect after the end."""
 
 
 class NoComputeEngine(Engine):

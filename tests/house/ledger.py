@@ -30,7 +30,9 @@ TABLE = """
             tensor/chunk_types/* tensor/array_api.py array_api.py tensor/numba_values.py
    960  spawn
             tensor/spawn.py remote.py
-  8040  tensor core
+   250  batches for training
+            tensor/batches.py
+  8120  tensor core
             tensor/*
   1900  machine code by LLVM text
             kernels/native_pipeline.py kernels/compile.py kernels/expression.py kernels/routines.py
@@ -79,7 +81,7 @@ TABLE = """
             processes/output.py dispatch/output_reports.py client/job_output.py
   8590  host: memory, dispatch, processes
             memory/* dispatch/* processes/* worker/* storage/*
-  4190  REST gateway and client
+  4200  REST gateway and client
             web/* client/session.py
    400  dependency counting
             flow.py
