@@ -13,7 +13,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from inspect import CO_OPTIMIZED
 from typing import Any
@@ -155,6 +155,16 @@ class CellEngine:
         self._compute_implicitly([data])
         return self._engine.fetch(data, copy)
 
+    def begin(self, data: Sequence[TensorData]) -> BegunInCell | None:
+        """Begins a job of the cell for nodes that the cluster lacks, shown when the cell waits for the job."""
+        missing = self._cluster.missing(data)
+        if not missing:
+            return None
+        job = self._cluster.submit_data(missing, self._name)
+        job.shown = True
+        self._cell.follow(job)
+        return BegunInCell(job, self._cell, self._follow)
+
     def fetch_each(self, data: Sequence[TensorData]) -> list[Any]:
         """Fetches the values of small nodes that are computed."""
         __tracebackhide__ = True
@@ -266,6 +276,24 @@ class CellEngine:
             raise error
         computed.note_whole([*missing, *beside])
         return True
+
+
+class BegunInCell:
+    """A job that was begun ahead: `jmars.tensor.engine.Begun`."""
+
+    def __init__(self, job: Job, cell: RunningCell, follow: Callable[[Job], None]) -> None:
+        self._job, self._cell, self._follow = job, cell, follow
+        self.cancel = job.cancel
+
+    def finish(self) -> None:
+        """Shows the job and waits for the end; raises CellCancelled after a cancel, else the job's error."""
+        __tracebackhide__ = True
+        self._follow(self._job)
+        wait_for_job(self._job, self._cell, may_leave=False)
+        if self._job.state == JobState.CANCELLED:
+            raise CellCancelled
+        if (error := self._job.error) is not None:
+            raise error
 
 
 MANY = 300  # small jobs of a cell before the warning

@@ -14,6 +14,7 @@ In reading order:
 - protocols.py: the table of functions; overrides by other libraries
 - tensor_text.py: a tensor as text, and in a notebook
 - buffers.py: handles that share memory in NumPy share a buffer
+- batches.py: batches of rows for training loops (Batches)
 - aliases.py, methods.py, tensor.py: `Tensor`, the handle, with Dask's and Mars's names
 - atomic_file.py: atomic file writes
 - ops: the operands and functions

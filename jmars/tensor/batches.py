@@ -59,7 +59,7 @@ class Batches:
             raise ValueError(
                 f"the tensors have {', '.join(map(str, lengths))} rows; batches in step need equal numbers"
             )
-        self._edges = [0, *itertools.accumulate(tensors[0].chunks[0])]
+        self._edges: list[int] = [0, *map(int, itertools.accumulate(tensors[0].chunks[0]))]
         epoch, batch = map(operator.index, start)
         if epoch < 0 or not 0 <= batch <= len(self):
             raise ValueError(f"start is {tuple(start)}; give an epoch from 0 on and a batch from 0 to {len(self)}")

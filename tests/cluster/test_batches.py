@@ -127,7 +127,7 @@ def test_more_than_memory_is_read_from_zarr_within_the_limit(tmp_path, request):
         assert seen.all() and cluster.info()["memory"]["peak"] <= 320 * 2**20
 
 
-def test_an_error_of_a_chunk_is_raised_and_a_broken_loop_cancels_what_is_ahead(cluster):
+def test_an_error_of_a_chunk_is_raised(cluster):
     def fail(block):
         raise KeyError("no such row")
 

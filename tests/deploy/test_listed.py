@@ -40,7 +40,7 @@ LISTED = {
     WhyActor: "job cluster operand pulses expect stalled",
     JournaledSession: "submit cancel withdraw keep drop",
     SchedulerProcess: "workers resume machine note plans ping",
-    JobRegistry: "ended stalled scaled broken stopped",
+    JobRegistry: "ended stalled printed scaled broken stopped",
 }
 
 

@@ -89,7 +89,7 @@ TABLE = """
             annex/*
   1150  notebook: side bar server
             notebook/server/*
-  3830  notebook: cell and magic
+  3860  notebook: cell and magic
             notebook/cell*.py notebook/magic.py notebook/flags.py notebook/lexer.py
             notebook/namespace.py notebook/numpy_names.py notebook/running_cell.py
             notebook/kernel_access.py notebook/user_arrays.py notebook/__init__.py

@@ -100,3 +100,12 @@ spawn(bar).fetch()"""
     assert text.partition(") ")[2] == "100%"
     seen = [m["content"]["data"]["text/plain"] for m in kernel.iopub if "display_data" in m["msg_type"]]
     assert len({one for one in seen if one.endswith("%")}) >= 2
+
+
+def test_batches_in_a_cell_are_computed_ahead_and_shown(kernel):
+    code = """%%jmars
+x = map_blocks(lambda block: block + 1, np.arange(40_000.0).reshape(1000, 40), dtype=float)
+rows = [batch[:, 0].copy() for batch in x.rechunk((100, 40)).batches(64, shuffle=True)]"""
+    kernel.run("from jmars.tensor import map_blocks")
+    kernel.run(code)
+    assert kernel.run("print((np.sort(np.concatenate(rows)) == np.arange(1000) * 40 + 1).all())") == "True"
