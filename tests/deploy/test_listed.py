@@ -20,7 +20,7 @@ from jmars.web.results import _Jobs
 from jmars.worker.chunk_exchange import ChunkExchange, ServingActor
 from jmars.worker.store import ChunkTransferActor, StoreActor
 
-SESSION = "submit cancel withdraw demand describe wait jobs read take_chunks keep drop chunks unreadable"
+SESSION = "submit cancel withdraw demand describe wait arrived jobs read take_chunks keep drop chunks unreadable"
 LISTED = {
     SessionActor: SESSION,
     ClientSession: "submit attach forget call_me take_chunks keep drop find_values take_values lost forget_values",
