@@ -79,7 +79,8 @@ def from_fits(path: Any, hdu: int | str | tuple[str, int] | None = None, chunk_s
         if (end := offset + math.prod(shape) * kind.itemsize) > layout.stamp[0]:
             raise StorageError(f"{place} is cut short: its image asks for {end} bytes and it has {layout.stamp[0]}")
         return loaded(layout, chunk_size, chunks)
-    splits = aligned_splits(shape, kind, own and tuple(map(int, own)), chunk_size, chunks)
+    blocks = tuple(map(int, own or (*(1 for _ in shape[1:]), shape[-1])))  # whole rows: astropy reads a row at a time
+    splits = aligned_splits(shape, kind, blocks, chunk_size, chunks)
     return from_blocks(
         functools.partial(read_fits, place, storage_options, number, str(kind)), shape, kind, splits, name="from_fits",
         pieces=own or (), pure=not is_url(place), files=[] if is_url(place) else [place],
@@ -87,7 +88,8 @@ def from_fits(path: Any, hdu: int | str | tuple[str, int] | None = None, chunk_s
 
 
 def _fits(place: str, options: Any) -> AbstractContextManager[Any]:
-    return library("astropy.io.fits", "astronomy").open(file_of(place, options))  # type: ignore[no-any-return]
+    fits = library("astropy.io.fits", "astronomy")
+    return fits.open(file_of(place, options), memmap=False)  # type: ignore[no-any-return]  # maps count as memory of workers
 
 
 def _is_meant(number: int, found: Any, hdu: Any) -> bool:
