@@ -237,6 +237,7 @@ class Health:
 
 
 LIVELOCK_SECONDS = 4.0
+STUCK_SECONDS = 10.0  # that a process waits which may allocate nothing: a thread of a library got no memory and is gone
 SYSTEM_SHARE = 2 / 3  # least share of system time
 MOST_ASKED = 2**27  # bytes of the largest allocation that a library retries: OpenBLAS's buffers
 BUSY = 0.1  # least share of a core; low, as many processes may wait for a core
@@ -266,13 +267,19 @@ class AllocationLivelockDetector:
         self._since: dict[int, tuple[float, ProcessUsage]] = {}  # by pid: when progress stopped, and the usage then
 
     def look(self, now: float, uses: Mapping[int, ProcessUsage]) -> list[int]:
-        """Add samples by pid, taken at `now` monotonic seconds; returns livelocked pids, once each."""
+        """Add samples by pid, taken at `now` monotonic seconds; returns livelocked and stuck pids, once each."""
         self._since = {pid: seen for pid, seen in self._since.items() if pid in uses}
         found = []
         for pid, use in uses.items():
             start, first = self._since.setdefault(pid, (now, use))
-            if use.waits or use.still != first.still or use.left > MOST_ASKED:
+            stuck = use.waits and use.left <= 0
+            before = first.waits and first.left <= 0
+            if use.still != first.still or use.left > MOST_ASKED or use.waits and not stuck or stuck != before:
                 self._since[pid] = (now, use)
+            elif stuck:
+                if now - start >= STUCK_SECONDS:
+                    del self._since[pid]
+                    found.append(pid)
             elif now - start >= LIVELOCK_SECONDS:
                 del self._since[pid]
                 system, busy = use.system - first.system, use.user + use.system - first.user - first.system

@@ -218,7 +218,7 @@ class ProcessSupervisor:
         self._dispatch.dispatch()
 
     def _check_memory(self) -> None:
-        """Kill executors that exceed their cap through children, or that are in an allocation livelock."""
+        """Kill executors that exceed their cap through children, are in an allocation livelock, or stuck at the cap."""
         uses = {}
         for worker, link in enumerate(self.links):
             if not link.pid or not link.alive:
@@ -239,7 +239,7 @@ class ProcessSupervisor:
         hanging = self._livelock.look(monotonic(), uses)
         for link in list(self.links):
             if link.pid in hanging:
-                log.warning("%s asks for memory again and again, and gets none", link.name)
+                log.warning("%s asks for memory again and again, or waits, and gets none", link.name)
                 self._children.kill_all(link, "memory")
 
     def _check_starts(self) -> None:

@@ -6,7 +6,14 @@ import subprocess
 
 import pytest
 
-from jmars.processes.vitals import LIVELOCK_SECONDS, MOST_ASKED, AllocationLivelockDetector, ProcessUsage, use
+from jmars.processes.vitals import (
+    LIVELOCK_SECONDS,
+    MOST_ASKED,
+    STUCK_SECONDS,
+    AllocationLivelockDetector,
+    ProcessUsage,
+    use,
+)
 
 
 def looked(*uses: ProcessUsage) -> list[int]:
@@ -36,6 +43,15 @@ def test_one_that_spends_its_time_in_the_system_and_moves_nothing_begs():
 )
 def test_others_do_not(uses):
     assert looked(*uses) == []
+
+
+def test_one_that_waits_and_may_take_nothing_is_stuck():
+    """A thread of a library that was refused memory ends, and the function waits for it without end."""
+    long = range(int(STUCK_SECONDS) + 1)
+    assert looked(*(ProcessUsage(True, 1.0, 0.0, (9,), 0) for _ in long)) == [7]
+    assert looked(*(ProcessUsage(True, 1.0, 0.0, (9,), 1) for _ in long)) == [], "may take more"
+    assert looked(*(ProcessUsage(True, 1.0, 0.0, (9, t), 0) for t in long)) == [], "moves"
+    assert looked(*(ProcessUsage(t != 5, 1.0, 0.0, (9,), 0) for t in long)) == [], "ran"
 
 
 def test_one_who_is_gone_is_forgotten():
