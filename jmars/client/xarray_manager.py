@@ -8,7 +8,8 @@ xarray's function of the same name and calls it for other arrays. A function tha
 
 - Points, `d.sel(lat=points, lon=points)`: xarray's adapter for arrays of the array API standard knows no indices of
   several arrays; tensors know them, as NumPy does. An index that is a tensor without axes takes an element away.
-- Groups: flox dispatches on Dask and Cubed, and takes tensors for arrays of NumPy: it would compute them at once.
+- Groups: flox dispatches on Dask and Cubed, and takes tensors for arrays of NumPy: it would compute them at once. Sums,
+  means and the like of groups are a single operand (`reduce_groups`); xarray takes the elements of every group.
 - Equality without values, for `merge` and `concat`: the same node is equal.
 - `ffill` and `bfill` bring a line into one chunk; bottleneck and numbagg would take a tensor for an array of NumPy.
 - Data sets of tensors are not written over their sources, and NetCDF files appear when complete.
@@ -20,14 +21,17 @@ Source: xarray `namedarray/parallelcompat.py`, `core/indexing.py`, `core/nputils
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import xarray
+from xarray import Coordinates, Dataset, Variable
 from xarray.computation import weighted
-from xarray.core import duck_array_ops, indexing, nputils, utils
+from xarray.core import duck_array_ops, groupby, indexing, nputils, utils
 from xarray.namedarray import pycompat
 from xarray.namedarray.parallelcompat import ChunkManagerEntrypoint
 
@@ -35,10 +39,12 @@ import jmars.tensor as mt
 from jmars.client.session import execute
 from jmars.client.xarray_store import Write, checked_to_zarr, later, whole_to_netcdf
 from jmars.errors import UnsupportedError
+from jmars.tensor.operand import Splits
+from jmars.tensor.ops.groups import GROUPED, reduce_groups
 from jmars.tensor.ops.gufuncs import apply_gufunc
 from jmars.tensor.ops.map_blocks import map_blocks, single_chunk_along
 from jmars.tensor.ops.npy import from_blocks
-from jmars.tensor.splits import COUNTED_BYTES, chunk_bytes, common_splits, decide_splits
+from jmars.tensor.splits import COUNTED_BYTES, chunk_bytes, common_splits, decide_splits, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.zarr_arrays import is_shared, many_requests, zarr_folder
 
@@ -47,6 +53,12 @@ def _piece(given: Any, length: int) -> int:
     """Length of a file's pieces along an axis; that of the axis where the file has none."""
     longest = max(given) if isinstance(given, tuple | list) else given
     return min(int(longest or length), length)
+
+
+def _even(shape: tuple[int, ...], splits: Splits, given: Sequence[Any]) -> Splits:
+    """Chunks of equal lengths, but the last, on axes of automatic chunks."""
+    axes = zip(shape, splits, given)
+    return tuple(split_axis(n, max(axis)) if isinstance(one, str) else axis for n, axis, one in axes)
 
 
 Make = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -72,22 +84,24 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
                          previous_chunks: Any = None) -> Any:  # fmt: skip
         """Lengths of chunks from the `chunks` of xarray's users.
 
-        Automatic axes get whole pieces of the file (`previous_chunks`), as many as a chunk of the default size holds.
+        Automatic axes get whole pieces of the file (`previous_chunks`), as many as a chunk of the default size holds;
+        all chunks but the last are equal, as pieces of Zarr are.
         """
         shape = tuple(shape)
         kind = np.dtype(dtype if dtype is not None else float)
         if isinstance(chunks, Mapping):
             chunks = tuple(chunks.get(axis) for axis in range(len(shape)))
         if not isinstance(chunks, tuple | list) or len(chunks) != len(shape):
-            return decide_splits(shape, kind, chunks)
+            return _even(shape, decide_splits(shape, kind, chunks), [chunks] * len(shape))
         given = tuple(-1 if n == 0 else entry for entry, n in zip(chunks, shape))
         if previous_chunks is None or "auto" not in given:
-            return decide_splits(shape, kind, given)
+            return _even(shape, decide_splits(shape, kind, given), given)
         pieces = [_piece(one, n) if entry == "auto" else 1 for entry, one, n in zip(given, previous_chunks, shape)]
         bytes_of_auto = chunk_bytes() * kind.itemsize // max(kind.itemsize, COUNTED_BYTES)
         room = f"{max(bytes_of_auto // math.prod(pieces), 1)}B"
         counts = tuple(-(-n // piece) for n, piece in zip(shape, pieces))
-        found = decide_splits(counts, kind, tuple(room if entry == "auto" else entry for entry in given))
+        some = tuple(room if entry == "auto" else entry for entry in given)
+        found = _even(counts, decide_splits(counts, kind, some), given)
         return tuple(
             tuple(int(n) for n in np.diff(np.minimum(np.cumsum((0, *axis)) * piece, length)))
             for axis, piece, length in zip(found, pieces, shape)
@@ -281,6 +295,8 @@ def adapt() -> None:
         writers = sys.modules.get("xarray.backends.writers") or sys.modules["xarray.backends.api"]  # until 2025.9
         _replace(writers, "to_zarr", checked_to_zarr)
         _replace(writers, "to_netcdf", whole_to_netcdf)
+        for owner in (groupby.DataArrayGroupByBase, groupby.DatasetGroupByBase):
+            owner.reduce = _by_groups(owner.reduce)  # type: ignore[method-assign]
         if hasattr(weighted, "is_duck_dask_array"):
             weighted.is_duck_dask_array = _lazy(weighted.is_duck_dask_array)
 
@@ -346,6 +362,71 @@ def _along_lines(theirs: Callable[..., Any]) -> Callable[..., Any]:
         return map_blocks(duck_array_ops._push, whole, n=n, axis=axis)
 
     return push
+
+
+def _by_groups(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(theirs)
+    def reduce(self: Any, func: Any, dim: Any = None, *, axis: Any = None, keep_attrs: bool | None = None,
+               keepdims: bool = False, shortcut: bool = True, **kwargs: Any) -> Any:  # fmt: skip
+        name: str = getattr(func, "__name__", "")
+        name = name.removeprefix("array_") if getattr(duck_array_ops, name, None) is func else ""  # array_any
+        known = kwargs.keys() <= {"skipna", "ddof", "min_count", "numeric_only"} and kwargs.get("min_count") is None
+        if name in GROUPED and known and axis is None and _reduces_groups_of_tensors(self, dim):
+            keep = xarray.get_options()["keep_attrs"] if keep_attrs is None else keep_attrs  # type: ignore[no-untyped-call]
+            skipna = kwargs.get("skipna")
+            return _reduced(self, name, keep in ("default", True), skipna is None or skipna, kwargs.get("ddof", 0))
+        how = {"axis": axis, "keep_attrs": keep_attrs, "shortcut": shortcut, **({"keepdims": True} if keepdims else {})}
+        return theirs(self, func, dim, **how, **kwargs)
+
+    return reduce
+
+
+def _reduces_groups_of_tensors(groups: Any, dim: Any) -> bool:
+    """Whether all variables are tensors of numbers that lie along the groups, and no other axes are reduced."""
+    if groups._by_chunked or len(groups.groupers) > 1:
+        return False
+    along, obj = set(groups.encoded.codes.dims), groups._original_obj
+    wanted = (
+        {groups._group_dim} if dim is None else {dim} if isinstance(dim, str) else set(dim if dim != ... else obj.dims)
+    )
+    data = [obj.variable] if not hasattr(obj, "data_vars") else [one.variable for one in obj.data_vars.values()]
+    return wanted in (along, {groups._group_dim}) and all(
+        isinstance(one._data, Tensor)
+        and along <= set(one.dims)
+        and one.dtype.kind in "biuf"
+        and one.dtype.itemsize <= 8
+        for one in data
+    )
+
+
+def _reduced(groups: Any, name: str, keep_attrs: bool, skips: bool, ddof: float) -> Any:
+    """The reduction of all groups, with coordinates and axes as xarray's."""
+    obj, codes = groups._original_obj, groups.encoded.codes
+    numbers = np.unique(codes.data)
+    numbers, count = numbers[numbers >= 0], groups.encoded.unique_coord.size
+    if count == len(numbers):  # groups without elements are added at the end
+        local = Variable(codes.dims, np.where(codes.data < 0, -1, np.searchsorted(numbers, codes.data)))
+    else:
+        local = codes.variable
+    (axis,) = groups.encoded.unique_coord.dims
+
+    def reduced(one: Variable) -> Variable:
+        places = np.asarray(local.transpose(*(key for key in one.dims if key in codes.dims)).data)
+        axes = [i for i, key in enumerate(one.dims) if key in codes.dims]
+        found = reduce_groups(name, as_tensor(one._data), places, axes, count, skips, ddof)
+        rest = [key for key in one.dims if key not in codes.dims]
+        return Variable((axis, *rest), found, one.attrs if keep_attrs else None)
+
+    is_set = hasattr(obj, "data_vars")
+    ds = obj if is_set else obj._to_temp_dataset()
+    coords = {key: one.variable for key, one in ds.coords.items() if not set(codes.dims) & set(one.dims)}
+    indexes = {key: one for key, one in ds.xindexes.items() if key in coords}
+    data = {key: reduced(one.variable) for key, one in ds.data_vars.items()}
+    found: Any = Dataset(data, Coordinates(coords, indexes), ds.attrs if keep_attrs else None)
+    found = found if is_set else groups._restore_dim_order(obj._from_temp_dataset(found))
+    found = groups._maybe_reindex(groups._maybe_unstack(found.assign_coords(groups.encoded.coords)))
+    proxy = getattr(groups, "_dim", axis)  # a resampled axis has another name until here
+    return found if proxy == axis else found.rename({axis: proxy})
 
 
 def _lazy(theirs: Callable[[Any], bool]) -> Callable[[Any], bool]:

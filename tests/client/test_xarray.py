@@ -10,7 +10,9 @@ import pytest
 import jmars
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
+from jmars.tensor.ops.groups import GROUPED, reduce_groups
 from jmars.tensor.tensor import Tensor
+from jmars.tensor.tensor_graph import LinkedGraph
 
 xr = pytest.importorskip("xarray", reason="xarray is not installed (extra jmars[xarray])")
 
@@ -104,6 +106,55 @@ EXAMPLES = {
     "a product with months": lambda d: d.time.dt.month * d.isel(lat=0, lon=0),
     "dot": lambda d: xr.dot(d, d, dim="time"),
 }
+
+
+COUNTY = xr.DataArray(
+    [[0, 0, 1, 1, 2, 2, 5, 5]] * 3 + [[1, 1, 1, 1, 5, 5, 0, 0]] * 3, dims=("lat", "lon"), name="county"
+)
+GROUPINGS = {
+    "month": lambda d: d.groupby("time.month"),
+    "month of a data set": lambda d: d.to_dataset(name="a").assign(b=d.astype("f4") * 2).groupby("time.month"),
+    "bins": lambda d: d.groupby_bins("lon", [0, 2, 3, 9, 20]),
+    "weeks": lambda d: d.resample(time="W"),
+    "hours": lambda d: d.isel(time=slice(0, 20)).resample(time="12h"),
+    "months of a data set": lambda d: d.to_dataset(name="a").resample(time="MS"),
+    "places": lambda d: d.groupby(COUNTY),
+    "some places": lambda d: d.assign_coords(county=COUNTY).groupby(county=xr.groupers.UniqueGrouper(labels=[1, 5])),
+    "turned": lambda d: d.transpose("lon", "time", "lat").groupby("time.dayofyear"),
+    "whole numbers": lambda d: d.fillna(0).round().astype("i2").groupby("time.year"),
+}
+
+
+@pytest.mark.parametrize("name", GROUPINGS)
+@pytest.mark.parametrize("function", [*GROUPED, "sum with NaN"])
+def test_groups_are_reduced_by_one_operand(cluster, air, name, function):
+    how = {"skipna": False} if function == "sum with NaN" else {"ddof": 1} if function == "var" else {}
+    function = function.partition(" ")[0]
+    lazy = air.chunk({"time": 100, "lat": 4}, chunked_array_type="jmars")
+    with xr.set_options(use_flox=False):
+        expected = getattr(GROUPINGS[name](air), function)(**how)
+        found = getattr(GROUPINGS[name](lazy), function)(**how)
+    variables = found.data_vars.values() if isinstance(found, xr.Dataset) else [found]
+    assert all(isinstance(one.data, Tensor) for one in variables)
+    nodes = LinkedGraph.of([one.data.data for one in variables]).nodes
+    assert sum(node.op.name == "groups" for node in nodes) == len(list(variables)) and len(nodes) < 30
+    xr.testing.assert_allclose(found.compute(), expected, rtol=1e-4)  # sums of float32 are in float64
+    assert (
+        tuple(found.sizes) == tuple(expected.sizes)
+        and found.attrs == expected.attrs
+        and set(found.coords) == set(expected.coords)
+    )
+    assert all(getattr(found[key], "dtype", 0) == expected[key].dtype for key in getattr(found, "data_vars", ()))
+
+
+def test_elements_of_a_group_are_read_for_the_group(cluster):
+    def read(box):
+        assert box[0].start >= 20 and box[0].stop <= 40
+        return np.ones([one.stop - one.start for one in box])
+
+    source = mt.from_blocks(read, (60, 4), "f8", chunks=(10, 4))
+    means = reduce_groups("mean", source, np.arange(60) // 10, (0,), 6)
+    assert means.shape == (6, 4) and (means[2:4].fetch() == 1).all()
 
 
 @pytest.mark.long(beyond=25)
@@ -214,6 +265,14 @@ def test_automatic_chunks_are_whole_pieces_of_a_file():
     large = manager.normalize_chunks(("auto",), (10**9,), dtype="f8", previous_chunks=(10**8,))
     assert large == ((10**8,) * 10,)  # a piece is never cut
     assert manager.normalize_chunks((0, "auto"), (0, 5), dtype=float) == ((0,), (5,))
+
+
+def test_automatic_chunks_are_equal_but_the_last():
+    maps = {"shape": (1000, 721, 1440), "dtype": "f4", "previous_chunks": ((1,) * 1000, (721,), (1440,))}
+    for given in (maps, maps | {"previous_chunks": None}):
+        for axis in JmarsManager().normalize_chunks((-1, "auto", "auto"), **given):
+            assert len(set(axis[:-1])) <= 1 and axis[-1] <= axis[0]
+    assert JmarsManager().normalize_chunks(((3, 4, 3), "auto"), (10, 5), dtype=float) == ((3, 4, 3), (5,))
 
 
 @pytest.mark.parametrize("chunks", [{}, "auto", {"time": 10}])

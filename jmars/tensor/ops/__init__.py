@@ -22,6 +22,7 @@ In reading order:
 - shape.py: axes, `reshape`, joining, splitting, `roll`
 - resize.py: `repeat`, `pad`, `insert`, bits
 - reduction.py: sums, extremes, means, running sums
+- groups.py: the same of groups
 - ufunc_methods.py: `np.add.reduce`, `accumulate`, `outer`, `at`; ufuncs of other libraries, as `scipy.special.erf`
 - statistics.py: averages, NaN-aware reductions, covariance, histograms
 - sort.py: `sort`, `argsort`, `partition`, `topk`
