@@ -100,8 +100,11 @@ def spin(seconds: float) -> None:
 
 
 @contextmanager
-def dask_cluster() -> Iterator[distributed.Client]:
-    """A client of a Dask scheduler and two workers of one thread, all by Dask's commands and in their own processes."""
+def dask_cluster(limit: int | None = None) -> Iterator[distributed.Client]:
+    """A client of a Dask scheduler and two workers of one thread, all by Dask's commands and in their own processes.
+
+    With a memory limit of each worker, in bytes, the client also computes what is computed without naming one.
+    """
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, ExitStack() as stack:
         file, env = f"{folder}/scheduler.json", os.environ | SELDOM | {"DASK_TEMPORARY_DIRECTORY": folder}
 
@@ -114,8 +117,9 @@ def dask_cluster() -> Iterator[distributed.Client]:
         start("scheduler", "--host", "127.0.0.1", "--port", "0")
         while not os.path.exists(file):
             time.sleep(0.05)
-        start("worker", "--nworkers", "2", "--nthreads", "1", "--local-directory", folder)
-        with distributed.Client(scheduler_file=file, set_as_default=False) as client:
+        room = [] if limit is None else ["--memory-limit", str(limit)]
+        start("worker", "--nworkers", "2", "--nthreads", "1", "--local-directory", folder, *room)
+        with distributed.Client(scheduler_file=file, set_as_default=limit is not None) as client:
             client.wait_for_workers(2)
             yield client
 
