@@ -13,6 +13,7 @@ import jmars.tensor.ops
 from jmars.optimize import compile_graph
 from jmars.optimize.parts import push_down_parts
 from jmars.tensor.operand import Operand, annotate, new_data
+from jmars.tensor.ops.groups import reduce_groups
 from jmars.tensor.parts import is_whole, positions, splits_of, tidy
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor import engine
@@ -90,6 +91,11 @@ def written(x, y, k):
     return z
 
 
+def _codes(x, axes):
+    shape = [x.shape[axis] for axis in axes]
+    return np.arange(np.prod(shape)).reshape(shape) * 7 % 5 - 1
+
+
 CASES = {
     "SetSlice": written,
     "ElementwiseOperand": lambda x, y, k: mt.where(x > 0, y[0], np.float64(2)),
@@ -98,6 +104,9 @@ CASES = {
     "Take": lambda x, y, k: x[:, np.arange(k, k + 7) * 5 % x.shape[1]],
     "Concatenate": lambda x, y, k: mt.concatenate([x, y, x], k % 3),
     "Reduction": lambda x, y, k: [x.max(0), x.argmin(1), (x > 0).sum((0, 2)), x.min(2, keepdims=True)][k % 4],
+    "GroupReduction": lambda x, y, k: reduce_groups(
+        ["max", "count", "any", "min"][k % 4], x, _codes(x, [(0,), (1,), (0, 2)][k % 3]), [(0,), (1,), (0, 2)][k % 3], 4
+    ),
     "Reshape": lambda x, y, k: x.reshape([(-1,), (len(x), -1), (1, -1, 1, x.shape[2]), (-1, *x.shape)][k % 4]),
     "Roll": lambda x, y, k: mt.roll(x, (k, -1), (0, 2)),
     "Scan": lambda x, y, k: mt.cumsum(x, k % 3),
