@@ -147,6 +147,8 @@ def atomic_folder(path: str, replaces: bool, last: str) -> Iterator[str]:
         The file of the new folder that is put beside others at the end.
     """
     _remove_left(path)
+    if os.path.exists(path) and not os.path.isdir(path):
+        raise FileExistsError(errno.EEXIST, "a file is there, which no folder replaces", path)
     is_mount = os.path.ismount(path)
     if is_mount and replaces:
         raise StorageError(f"{path} is a mount point, which no folder can replace; empty it, or write below it")

@@ -65,7 +65,7 @@ def whole_folder(array: Any, how: How) -> Iterator[Any]:
     """
     from zarr.storage import LocalStore, StorePath
 
-    folder, documents = str(_folder(array)), _documents(array)
+    folder, documents = str(node_folder(array)), _documents(array)
     os.makedirs(os.path.dirname(folder), exist_ok=True)
     with claimed(folder):
         if how == "new":
@@ -85,8 +85,8 @@ def whole_arrays(arrays: Sequence[Any], how: How) -> Iterator[None]:
     exist: an array with pieces is written in place, and readers may see old and new pieces.
     """
     with ExitStack() as stack:
-        checks = [stack.enter_context(claimed(folder)) for one in arrays if (folder := _folder(one))]
-        if remote := [one for one in arrays if not _folder(one)]:
+        checks = [stack.enter_context(claimed(folder)) for one in arrays if (folder := node_folder(one))]
+        if remote := [one for one in arrays if not node_folder(one)]:
             checks.append(stack.enter_context(_claims(remote)))
         there: list[set[str]] = _sync(_all([_names(one) for one in arrays]))
         for one, names in zip(arrays, there) if how != "found" else ():
@@ -109,7 +109,7 @@ def whole_arrays(arrays: Sequence[Any], how: How) -> Iterator[None]:
         except BaseException as error:
             try:
                 for one, names in fresh if is_ours else ():
-                    if (folder := _folder(one)) and not names - DOCUMENTS:
+                    if (folder := node_folder(one)) and not names - DOCUMENTS:
                         shutil.rmtree(folder)
                         continue
                     _sync(_remove(one, _sync(_names(one)) - (set() if how == "over" else names - DOCUMENTS)))
@@ -118,10 +118,10 @@ def whole_arrays(arrays: Sequence[Any], how: How) -> Iterator[None]:
             raise
 
 
-def _folder(array: Any) -> str | None:
-    """The folder of an array in a local store."""
-    root = getattr(array.store, "root", None)
-    return os.path.join(str(root.absolute()), array.path).rstrip("/") if isinstance(root, Path) else None
+def node_folder(node: Any) -> str | None:
+    """The folder of an array, or of a place, in a local store; links are followed, so that a new folder lies there."""
+    root = getattr(node.store, "root", None)
+    return os.path.realpath(root.absolute() / node.path) if isinstance(root, Path) else None
 
 
 def _documents(array: Any) -> dict[str, Any]:

@@ -297,9 +297,7 @@ def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool =
         if fork:
             session.merge(fork)
         return
-    place = zarr.core.sync.sync(
-        zarr.storage._common.make_store_path(store, path=component, storage_options=_plain(storage_options))
-    )
+    place = store_place(store, component, storage_options)
     is_local = type(place.store).__name__ == "LocalStore"
     model = zarr.create_array({}, **given)
     if checksum is None:
@@ -312,8 +310,11 @@ def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool =
         _write([(tensor, target or array, (0,) * tensor.ndim)])
 
 
-def _plain(options: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    return dict(options) if options else None
+def store_place(url: Any, component: str | None, options: Mapping[str, Any] | None) -> Any:
+    """The `StorePath` of a path, URL or store, and a path there."""
+    zarr, given = zarr_library(), dict(options) if options else None
+    made = zarr.storage._common.make_store_path(zarr_store(url), path=component, storage_options=given)
+    return zarr.core.sync.sync(made)
 
 
 def _writable(array: Any) -> Any:

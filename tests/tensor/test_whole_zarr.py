@@ -99,6 +99,18 @@ def test_an_overwritten_folder_keeps_the_old_array_until_the_new_is_whole(tmp_pa
     assert os.listdir(tmp_path) == ["a"]
 
 
+def test_a_link_stays_and_a_file_is_refused(tmp_path):
+    mt.to_zarr(VALUES * 5, tmp_path / "a")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    mt.to_zarr(VALUES, tmp_path / "link", overwrite=True)
+    np.testing.assert_array_equal(_there(tmp_path, "a"), VALUES)
+    assert (tmp_path / "link").is_symlink()
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(FileExistsError, match="a file is there"):
+        mt.to_zarr(VALUES, tmp_path, "file", overwrite=True)
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 def test_folders_are_exchanged_in_steps_where_the_system_cannot(tmp_path, monkeypatch):
     monkeypatch.setattr(atomic_file, "RENAME_EXCHANGE", 1 << 20)  # EINVAL
     for factor in (5, 1):

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from jmars.errors import StorageError
 from jmars.tensor.files import regular_size
 from jmars.tensor.formats.common import pyramid
-from jmars.tensor.formats.zarr_groups import new_group, open_group, refuse_unshared
+from jmars.tensor.formats.zarr_groups import new_group, open_group
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -101,7 +101,7 @@ def to_ome_zarr(x: Any, url: Any, axes: str | None = None, *, levels: int | None
     metadata
         Further metadata, such as `{"omero": {"channels": [...]}}`.
     overwrite
-        Whether to replace an existing group.
+        Whether to replace an existing group: in a folder when the new one is complete, in an object store before.
     **options
         Options of `zarr.create_array` for all levels: `chunks=(1, 256, 256)`, `shards=...`, `compressors=...`.
 
@@ -113,6 +113,8 @@ def to_ome_zarr(x: Any, url: Any, axes: str | None = None, *, levels: int | None
         If the group exists, unless `overwrite`.
     UnsupportedError
         For stores that only this process can write.
+    ValueError
+        If `x` is computed from an array of the group.
     """
     tensor: Tensor = as_tensor(x)
     letters = "tczyx"[-tensor.ndim :] if axes is None else axes
@@ -132,13 +134,12 @@ def to_ome_zarr(x: Any, url: Any, axes: str | None = None, *, levels: int | None
     datasets = [{"path": str(k), "coordinateTransformations": _places(steps, plane, k)} for k in range(levels)]
     image: dict[str, Any] = {"name": name, "axes": named, "datasets": datasets} | ({"version": "0.4"} if old else {})
     found = {**(metadata or {}), "multiscales": [image]}
-    with new_group(url, overwrite, 2 if old else 3, storage_options) as group:
+    with new_group([tensor], url, overwrite, 2 if old else 3, storage_options) as group:
         arrays = []
         for number, one in enumerate(images):
             pieces = tuple(min(n, length) for n, length in zip(size, one.shape))
             given = {"shape": one.shape, "dtype": one.dtype, "chunks": pieces, **own, **options}
             arrays.append(group.create_array(str(number), **given))
-        refuse_unshared(arrays[0])
         write_zarr([(one, array, (0,) * one.ndim) for one, array in zip(images, arrays)])
         group.attrs.update(found if old else {"ome": {"version": "0.5", **found}})
 

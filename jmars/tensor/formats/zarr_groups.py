@@ -1,20 +1,31 @@
 """Zarr groups: several arrays with attributes and consolidated metadata, by zarr (extra `io`).
 
 Arrays are written in one job, each whole or not there (whole_zarr.py); attributes and consolidated metadata come last.
+In a folder a new group is written beside and moved (atomic_file.py).
 """
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
 from jmars.errors import UnsupportedError
+from jmars.tensor.atomic_file import atomic_folder, claimed
 from jmars.tensor.files import regular_size
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.tensor.zarr_arrays import opens_on_workers, write_zarr, zarr_library, zarr_store
+from jmars.tensor.whole_zarr import node_folder
+from jmars.tensor.zarr_arrays import (
+    opens_on_workers,
+    refuse_own_source,
+    store_place,
+    write_zarr,
+    zarr_library,
+    zarr_store,
+)
 
 
 class ZarrGroup(Mapping[str, Tensor]):
@@ -55,26 +66,42 @@ def open_group(url: Any, component: str | None, options: Mapping[str, Any] | Non
 
 
 @contextmanager
-def new_group(url: Any, overwrite: bool, version: Literal[2, 3], options: Mapping[str, Any] | None) -> Iterator[Any]:
-    """Make a Zarr group; after an error it is removed."""
-    zarr, given = zarr_library(), dict(options) if options else None
-    group = zarr.open_group(
-        zarr_store(url), mode="w" if overwrite else "w-", zarr_format=version, storage_options=given
-    )  # fmt: skip
-    try:
-        yield group
-    except BaseException:
-        zarr.core.sync.sync(group.store.delete_dir(group.path))
-        raise
+def new_group(tensors: Iterable[Tensor], url: Any, overwrite: bool, version: Literal[2, 3],
+              options: Mapping[str, Any] | None) -> Iterator[Any]:  # fmt: skip
+    """Make a Zarr group for tensors; in a folder it appears when complete, elsewhere it is removed after an error.
 
-
-def refuse_unshared(array: Any) -> None:
-    """Raise UnsupportedError for an array that workers cannot write."""
-    if not opens_on_workers(array):
+    Raises
+    ------
+    FileExistsError
+        If something is there, unless `overwrite`.
+    UnsupportedError
+        For stores that only this process can write.
+    ValueError
+        If a tensor is computed from an array there.
+    """
+    zarr = zarr_library()
+    for one in tensors:
+        refuse_own_source(one, url, None, options)
+    place = store_place(url, None, options)
+    if not opens_on_workers(place):
         raise UnsupportedError(
-            f"workers cannot write to a {type(array.store).__name__} in memory or of a session; give a folder, a URL, "
+            f"workers cannot write to a {type(place.store).__name__} in memory or of a session; give a folder, a URL, "
             "or the store of a fork of the session"
         )
+    if (folder := node_folder(place)) is None:
+        group = zarr.open_group(place, mode="w" if overwrite else "w-", zarr_format=version)
+        try:
+            yield group
+        except BaseException:
+            zarr.core.sync.sync(group.store.delete_dir(group.path))
+            raise
+        return
+    os.makedirs(os.path.dirname(folder), exist_ok=True)
+    with claimed(folder):
+        if not overwrite and os.path.isdir(folder) and os.listdir(folder):
+            raise FileExistsError(f"{folder} has files; give overwrite=True to replace them, or another place")
+        with atomic_folder(folder, overwrite, "zarr.json" if version == 3 else ".zgroup") as part:
+            yield zarr.open_group(part, mode="w-", zarr_format=version)
 
 
 @offers("from_zarr_group")
@@ -113,7 +140,7 @@ def to_zarr_group(arrays: Mapping[str, Any], url: Any, *, attributes: Mapping[st
     attributes, array_attributes
         Attributes of the group, and of arrays by path.
     overwrite
-        Whether to replace an existing group.
+        Whether to replace an existing group: in a folder when the new one is complete, in an object store before.
     zarr_format, consolidated
         Version of the format, and whether to write consolidated metadata, so that a reader opens the group by one
         request.
@@ -128,14 +155,16 @@ def to_zarr_group(arrays: Mapping[str, Any], url: Any, *, attributes: Mapping[st
         If the group exists, unless `overwrite`.
     UnsupportedError
         For stores that only this process can write.
+    ValueError
+        If an array is computed from one in the group.
     """
     zarr, further = zarr_library(), array_attributes or {}
     if unknown := further.keys() - arrays.keys():
         raise ValueError(f"array_attributes names {', '.join(sorted(unknown))}, which are no arrays of the group")
-    with new_group(url, overwrite, zarr_format, storage_options) as group:
+    tensors: dict[str, Tensor] = {name: as_tensor(one) for name, one in arrays.items()}
+    with new_group(tensors.values(), url, overwrite, zarr_format, storage_options) as group:
         parts = []
-        for name, one in arrays.items():
-            tensor: Tensor = as_tensor(one)
+        for name, tensor in tensors.items():
             if "/" in name:
                 group.require_group(name.rpartition("/")[0])
             own = {
@@ -143,7 +172,6 @@ def to_zarr_group(arrays: Mapping[str, Any], url: Any, *, attributes: Mapping[st
                 "attributes": dict(further.get(name, {})),
             }
             made = group.create_array(name, shape=tensor.shape, dtype=tensor.dtype, **own | options)
-            refuse_unshared(made)
             parts.append((tensor, made, (0,) * tensor.ndim))
         write_zarr(parts)
         group.attrs.update(attributes or {})

@@ -52,6 +52,47 @@ def test_a_group_that_was_not_written_whole_is_not_there(cluster, tmp_path):
         mt.to_zarr_group({"a": FIELD}, zarr.storage.MemoryStore())
 
 
+WRITERS = {
+    "group": lambda x, place, **options: mt.to_zarr_group({"0": x}, place, **options),
+    "image": lambda x, place, **options: mt.to_ome_zarr(x, place, **options),
+}
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=[*WRITERS])
+def test_a_group_is_not_written_over_its_source_nor_lost_by_an_error(cluster, tmp_path, write):
+    def fail(block):
+        np.testing.assert_array_equal(zarr.open_array(tmp_path / "a/0"), FIELD)  # readers find the old group
+        raise ZeroDivisionError("on purpose")
+
+    write(mt.asarray(FIELD, chunk_size=10), tmp_path / "a")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    x = mt.from_zarr_group(tmp_path / "a")["0"] * 2
+    for place in ("a", "link", "../" + tmp_path.name):
+        with pytest.raises(ValueError, match="x is computed from"):
+            write(x, tmp_path / place, overwrite=True)
+    with pytest.raises(ZeroDivisionError):
+        write(mt.asarray(FIELD).map_blocks(fail, dtype="f4"), tmp_path / "a", overwrite=True)
+    with pytest.raises(FileExistsError):
+        write(FIELD, tmp_path / "a")
+    np.testing.assert_array_equal(mt.from_zarr(tmp_path / "a", "0"), FIELD)
+    write(x.execute(), tmp_path / "link", overwrite=True)
+    np.testing.assert_array_equal(mt.from_zarr(tmp_path / "a", "0"), FIELD * 2)
+    assert (tmp_path / "link").is_symlink() and sorted(one.name for one in tmp_path.iterdir()) == ["a", "link"]
+    (tmp_path / "file").write_text("text")
+    with pytest.raises(FileExistsError):
+        write(FIELD, tmp_path / "file", overwrite=True)
+    assert (tmp_path / "file").read_text() == "text"
+
+
+@pytest.mark.parametrize("write", WRITERS.values(), ids=[*WRITERS])
+def test_a_group_in_memory_is_refused_before_it_is_removed(cluster, write):
+    store = zarr.storage.MemoryStore()
+    zarr.create_array(store, name="0", data=FIELD)
+    with pytest.raises(UnsupportedError, match="workers cannot write to a MemoryStore"):
+        write(FIELD, store, overwrite=True)
+    np.testing.assert_array_equal(zarr.open_array(store, path="0"), FIELD)
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_arrays_behind_references_are_read(cluster, tmp_path):
     h5py = pytest.importorskip("h5py")
