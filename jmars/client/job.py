@@ -45,7 +45,6 @@ from jmars.model.status import STATE_NAMES, JobState
 from jmars.reports.saved_run import RunReports, save_run
 from jmars.tensor.operand import SourceLine, TensorData, raise_at, warn_user
 from jmars.tensor.spawn import Mapped, unpacked
-from jmars.tensor.splits import chunk_boxes
 from jmars.tensor.structure import detach
 from jmars.tensor.tensor_graph import LinkedGraph, Stored
 from jmars.units import format_seconds
@@ -485,9 +484,10 @@ class ComingResults:
         asked = []
         for key, place, chunk, shape in rows:
             node = self._data[nodes[key][0]]
-            boxes = None if shape is not None else list(chunk_boxes(node.chunks))
-            lengths = shape if boxes is None else [one.stop - one.start for one in boxes[place]]
-            asked.append((chunk, node.dtype, tuple(lengths)))
+            if shape is None:
+                index = np.unravel_index(place, [len(axis) for axis in node.chunks])
+                shape = [axis[k] for axis, k in zip(node.chunks, index, strict=True)]
+            asked.append((chunk, node.dtype, tuple(shape)))
         for (key, place, _, _), array in zip(rows, read(asked), strict=True):
             for number in nodes[key]:
                 yield from self._one(number, place, array)
@@ -506,7 +506,7 @@ class ComingResults:
             grid = np.empty([len(axis) for axis in node.chunks], object)
             for k, index in enumerate(np.ndindex(grid.shape)):
                 grid[index] = chunks[k]
-            value = np.block(grid.tolist()) if grid.ndim else chunks[0][()]
+            value = np.block(grid.tolist()).astype(node.dtype, copy=False) if grid.ndim else chunks[0][()]
             chunks.clear()
             opened = self._opened[number] if self._opened else None
             yield number, value if opened is None else opened(value)

@@ -38,9 +38,22 @@ _mark = ""  # the newest mark in the pipe
 
 
 def output_of(flag: int) -> None:
-    """Mark text with this stop flag from now on."""
+    """Mark text with this stop flag from now on, in `sys.stdout` and `sys.stderr`, which a function may have replaced
+    or closed.
+    """
     global _flag
     _flag = flag
+    if not _is_usable(sys.stdout):
+        sys.stdout = sys.__stdout__ = _Stream(1, OUT)  # type: ignore[misc]
+    if not _is_usable(sys.stderr):
+        sys.stderr = sys.__stderr__ = _Stream(2, ERR)  # type: ignore[misc]
+
+
+def _is_usable(stream: Any) -> bool:
+    try:
+        return type(stream) is _Stream and not stream.buffer.closed
+    except ValueError:  # its buffer was detached
+        return False
 
 
 def take_streams(pipe: int) -> None:
@@ -48,7 +61,7 @@ def take_streams(pipe: int) -> None:
     for fd in (1, 2):
         os.dup2(pipe, fd)
     os.close(pipe)
-    sys.stdout, sys.stderr = _Stream(1, OUT), _Stream(2, ERR)
+    output_of(NO_JOB)
     logging.root.handlers.clear()
     logging.root.setLevel(logging.WARNING)
     warnings.showwarning = _show_warning
@@ -60,13 +73,13 @@ class _Stream(io.TextIOWrapper):
     def __init__(self, fd: int, kind: str) -> None:
         raw: Any = io.FileIO(fd, "wb", closefd=False)
         super().__init__(raw, "utf-8", "backslashreplace", newline="\n", write_through=True)
-        self._kind = kind
+        self.kind = kind
 
     def write(self, text: str) -> int:
         """Write a text and the marks at once, in a single piece."""
         frame = sys._getframe(1)
         place = _users_place(frame) if frame.f_globals.get("__name__") == "logging" else ("", 0)
-        super().write(_marked_text(text, self._kind, *place))
+        super().write(_marked_text(text, self.kind, *place))
         return len(text)
 
 
@@ -85,13 +98,14 @@ def _marked_text(text: str, kind: str, file: str = "", line: int = 0) -> str:
 def _show_warning(
     message: Warning | str, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
 ) -> None:
-    """Write a warning between marks with the line: `warnings.showwarning`."""
-    text = f"{category.__name__}: {message}\n"
-    if file is not None:
-        file.write(f"{filename}:{lineno}: {text}")
+    """Write a warning between marks with the line, or without a mark to a stream of the user."""
+    text, file = f"{category.__name__}: {message}\n", sys.stderr if file is None else file
+    if type(file) is not _Stream:
+        if file is not None:
+            file.write(f"{filename}:{lineno}: {text}")
         return
     place = _users_place(sys._getframe(1)) if _is_library(filename) else (filename, lineno)
-    io.TextIOWrapper.write(sys.stderr, _marked_text(text, ERR, *place))  # type: ignore[arg-type]
+    io.TextIOWrapper.write(file, _marked_text(text, file.kind, *place))
 
 
 def _users_place(frame: FrameType | None) -> tuple[str, int]:
@@ -159,7 +173,7 @@ class OutputReader:
         for k in range(0, len(parts), 5):
             if k:
                 flag, kind, line, file = parts[k - 4 : k]
-                self._source = Source(int(flag), kind.decode(), file.decode(errors="replace"), int(line))
+                self._source = Source(int(flag), kind.decode(), text_of(file), int(line))
             if parts[k]:
                 yield from self._lines(parts[k])
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import io
 import logging
 import os
 import signal
@@ -48,6 +51,48 @@ def test_prints_logs_and_warnings_come_in_order_with_places(cluster, capfd):
     (worker,) = {label.partition(",")[0] for label, _, _ in found}
     places = ["", f", test_output.py:{line + 2}", f", test_output.py:{line + 3}", "", "", ""]
     assert worker in ("(worker-0", "(worker-1") and [label for label, _, _ in found] == [worker + at for at in places]
+
+
+def test_warnings_go_to_a_stream_of_the_function(cluster, capfd):
+    def tell():
+        with contextlib.redirect_stderr(io.StringIO()) as kept:
+            warnings.warn("mine", stacklevel=1)
+        with contextlib.redirect_stderr(None):
+            warnings.warn("nobody's", stacklevel=1)
+        return kept.getvalue()
+
+    assert cluster.submit(spawn(tell)).result().endswith(": UserWarning: mine\n") and not words(capfd)
+
+
+def closes():
+    sys.stdout.close()
+
+
+def wraps():
+    sys.stdout = io.TextIOWrapper(sys.stdout.buffer)
+    print("wrapped", flush=True)
+
+
+def detaches():
+    sys.stderr.detach()
+
+
+def test_a_closed_or_replaced_stream_is_whole_for_the_next_function(capfd):
+    with Cluster(n_workers=1) as cluster:
+        for function in (closes, wraps, detaches, gc.collect):
+            cluster.submit(spawn(function)).result()
+            cluster.submit(spawn(print, ("out",))).result()
+            cluster.submit(spawn(lambda: print("err", file=sys.stderr))).result()
+    assert words(capfd) == ["out", "err", "wrapped", *["out", "err"] * 3]
+
+
+def test_a_label_has_no_control_characters(cluster, capfd):
+    def tell():
+        warnings.warn_explicit("x", UserWarning, "a\x1b]0;title\x07\x1b[31m.py", 3)
+
+    cluster.submit(spawn(tell)).result()
+    ((label, _, text),) = lines(capfd)
+    assert label.endswith(", a.py:3") and text == "UserWarning: x"
 
 
 def test_functions_of_blocks_print(cluster, capfd):
