@@ -48,6 +48,7 @@ from jmars.processes.executor_messages import (
     GrantSlot,
 )
 from jmars.processes.links import ChildLink
+from jmars.processes.vitals import GRACE_LOOK_SECONDS, ProcessUsage, StopGrace
 from jmars.units import format_bytes
 
 LEAVING, LEFT = "leaving", "left"  # states of workers that plans leave out (scheduler/session_actor.py)
@@ -175,7 +176,6 @@ class WorkerScaling:
 
 log = logging.getLogger("jmars.worker")
 
-GRACE_SECONDS = 0.5  # for a running operand to obey the stop of its job
 STARTING = "starting"  # state of a worker without a process that could start now
 
 
@@ -192,6 +192,8 @@ class HostDispatch:
         Sends a report to the scheduler.
     kill
         Kills the process of a `ChildLink` and all that it started; takes the reason.
+    use
+        Resources that a process has used, by pid; None if the system does not tell.
 
     Attributes
     ----------
@@ -205,6 +207,7 @@ class HostDispatch:
         workers: int,
         report: Callable[[Report], None],
         kill: Callable[[Any, str], None],
+        use: Callable[[int], ProcessUsage | None],
         gpus: int = 0,
     ) -> None:
         self.jobs = OpenJobs(memoryview(memory.arena.memory))
@@ -251,7 +254,7 @@ class HostDispatch:
             refusals,
         )
         self.output = OutputReports(self.jobs, self.workers, report)
-        self._memory, self._report, self._kill = memory, report, kill
+        self._memory, self._report, self._kill, self._use = memory, report, kill, use
         self._closed = False
 
     # -- the scheduler orders
@@ -304,7 +307,7 @@ class HostDispatch:
             if worker.batches and worker.batches[0].table is table and self._memory.outputs.waits(worker.index):
                 self._memory.outputs.withdraw(worker.index)
                 self._memory.outputs.refuse(worker.index)
-        asyncio.get_running_loop().call_later(GRACE_SECONDS, self._kill_unresponsive, table)
+        self._kill_unresponsive(table, StopGrace(asyncio.get_running_loop().time()))
         self.dispatch()
 
     def close_job(self, job: str) -> None:
@@ -328,11 +331,16 @@ class HostDispatch:
         self.dispatcher.close()
         self.jobs.flags.words.release()
 
-    def _kill_unresponsive(self, table: JobTable) -> None:
-        """Kill executors that still run an operand of a job that was stopped."""
-        for worker in self.workers:
-            if table.number in self.jobs.stopping and worker.batches and worker.batches[0].table is table:
-                self._kill(worker.link, CANCELLED)
+    def _kill_unresponsive(self, table: JobTable, grace: StopGrace) -> None:
+        """Kill executors that still run an operand of a job that was stopped, when their grace is over."""
+        mine = [worker for worker in self.workers if any(batch.table is table for batch in worker.batches)]
+        if not mine or self._closed or table.number not in self.jobs.stopping:
+            return
+        loop = asyncio.get_running_loop()
+        running = {worker.link.pid: worker.link for worker in mine if worker.batches[0].table is table}
+        for pid in grace.look(loop.time(), {pid: self._use(pid) for pid in running}):
+            self._kill(running[pid], CANCELLED)
+        loop.call_later(GRACE_LOOK_SECONDS, self._kill_unresponsive, table, grace)
 
     def _close_if_still(self, table: JobTable) -> None:
         """Close a job that the scheduler closed, unless an executor still runs operands of the job."""

@@ -15,6 +15,9 @@ stand still. A process that lists folders or serves sockets looks the same, so o
 library's request is suspected; after a wrong suspicion the operand runs again, with more memory. Pure: samples in,
 process ids out.
 
+`StopGrace` finds processes that do not obey the stop of a job, on a busy machine too. Pure: samples in, process ids
+out.
+
 `Meter` separates computing time from page faults and from waiting for a core, in an executor or a task of an engine.
 Neither is a cost of the operand: memory is fresh once, and cores belong to other processes at times. The kernel counts
 both; a reading takes a microsecond per report.
@@ -286,6 +289,42 @@ class AllocationLivelockDetector:
                 if busy >= BUSY * (now - start) and system >= SYSTEM_SHARE * busy:
                     found.append(pid)
         return found
+
+
+GRACE_SECONDS = 0.5  # for a running operand to obey the stop of its job
+GRACE_LOOK_SECONDS = 0.1  # between two samples
+
+
+class StopGrace:
+    """Processes that were told to stop, and the time that each had to obey.
+
+    The time in which a process waits for a core does not count, and between two samples not more than was meant to
+    pass: on a busy machine the process, or this one, may get no core for seconds.
+
+    Examples
+    --------
+    >>> grace = StopGrace(0.0)
+    >>> [grace.look(k / 5, {7: None, 8: ProcessUsage(False, 0.01 * k, 0.0, ())}) for k in range(1, 8)]
+    [[], [], [], [], [7], [], []]
+    """
+
+    def __init__(self, now: float) -> None:
+        self._looked = now
+        self._had: dict[int, float] = {}  # seconds, by pid
+        self._used: dict[int, float] = {}
+
+    def look(self, now: float, uses: Mapping[int, ProcessUsage | None]) -> list[int]:
+        """Add samples by pid, None where the system does not tell; returns pids whose time is over, once each."""
+        passed, self._looked = min(now - self._looked, GRACE_LOOK_SECONDS), now
+        over = []
+        for pid, use in uses.items():
+            had, used = self._had.get(pid, 0.0), 0.0 if use is None else use.user + use.system
+            computes = use is not None and not use.waits  # or waits for a core
+            more = min(passed, used - self._used.get(pid, used)) if computes else passed
+            self._had[pid], self._used[pid] = had + more, used
+            if had < GRACE_SECONDS <= had + more:
+                over.append(pid)
+        return over
 
 
 FAULT_SECONDS = 1e-6  # to touch a fresh page

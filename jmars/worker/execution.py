@@ -332,7 +332,7 @@ class ExecutionActor:
             limit,
             graph_bytes,
         )
-        self.dispatch = HostDispatch(self.memory, workers, self.report, children.kill_all, len(gpus))
+        self.dispatch = HostDispatch(self.memory, workers, self.report, children.kill_all, children.use, len(gpus))
         self.processes = ProcessSupervisor(children, workers, spill_folder, self.dispatch, gpus)
         dispatch, memory = self.dispatch, self.memory
         self.enqueue_graph, self.replan = dispatch.enqueue_graph, dispatch.replan

@@ -33,6 +33,7 @@ from jmars.processes.executor_messages import (
     OperandFailed,
     RunBatch,
 )
+from jmars.processes.vitals import GRACE_LOOK_SECONDS, ProcessUsage, StopGrace
 from jmars.storage.arena import HEADER
 from tests.worker.steps_host import in_loop, program, table
 
@@ -118,9 +119,10 @@ class Room:
 
     def __init__(self, workers: int = 1, gpus: int = 0) -> None:
         self.memory, self.reports, self.killed = Memory(), [], []
+        self.uses: dict[int, ProcessUsage] = {}  # by pid
         memory: Any = self.memory
         self.dispatch = HostDispatch(
-            memory, workers, self.reports.append, lambda link, how: self.killed.append(link), gpus
+            memory, workers, self.reports.append, lambda link, how: self.killed.append(link), self.uses.get, gpus
         )
         self.links = [Link(100 + worker) for worker in range(workers)]
         for worker, link in enumerate(self.links):
@@ -191,13 +193,36 @@ def test_a_dead_executor_loses_what_it_ran_and_the_waiting_batch_goes_back():
 
 
 @in_loop
+def test_an_executor_that_gets_no_core_is_given_time_to_stop():
+    room = Room()
+    room.dispatch.open_job(job(1))
+    room.dispatch.enqueue_graph("job-1", [0], [0])
+    grace = StopGrace(0.0)
+
+    def look(seconds: float, waits: bool = False) -> list[Any]:
+        room.uses[100] = ProcessUsage(waits, seconds, 0.0, ())
+        grace._looked -= 1.0  # a second has passed
+        room.dispatch._kill_unresponsive(room.dispatch.jobs.by_name["job-1"], grace)
+        return room.killed
+
+    room.dispatch.stop_execution("job-1")
+    assert not any(look(0.0) for _ in range(9)), "it waits for a core"
+    assert not any(look(0.04 * k) for k in range(1, 10)), "0.36 s of its own"
+    assert not look(0.36, waits=True) and look(0.36, waits=True) == [room.links[0]]
+    assert look(9.0) == [room.links[0]], "once"
+
+
+@in_loop
 def test_a_stopped_job_is_drained_and_a_deaf_executor_is_killed():
     room = Room()
     room.dispatch.open_job(job(3))
     room.dispatch.enqueue_graph("job-1", [0, 1, 2], [0] * 3)
     room.dispatch.stop_execution("job-1")
     assert [list(one.operands) for one in room.of(Interrupted)] == [[2]]
-    room.dispatch._kill_unresponsive(room.dispatch.jobs.by_name["job-1"])  # after the grace
+    grace = StopGrace(0.0)
+    for _ in range(5):
+        room.dispatch._kill_unresponsive(room.dispatch.jobs.by_name["job-1"], grace)
+        grace._looked -= GRACE_LOOK_SECONDS
     assert room.killed == [room.links[0]]
     for _ in range(2):
         room.dispatch.received(0, ExecutorReport(0, [], 0, 0, (INTERRUPTED,), []))

@@ -77,9 +77,9 @@ TABLE = """
             deploy/inside*.py engines/guests.py
   5055  engines: tasks on Dask and Ray
             engines/* deploy/engine_head.py client/engine_clusters.py
-   670  output of functions
+   690  output of functions
             processes/output.py dispatch/output_reports.py client/job_output.py
-  8590  host: memory, dispatch, processes
+  8610  host: memory, dispatch, processes
             memory/* dispatch/* processes/* worker/* storage/*
   4200  REST gateway and client
             web/* client/session.py
