@@ -424,9 +424,9 @@ class BroughtValues:
         """Nodes get the chunks of their keys."""
         with self._lock:
             for node in data:
-                chunks = values.get(node.key)
-                if chunks is not None and node.brought is None:
-                    node.brought, size = chunks, sum(map(len, chunks))
+                node.brought = chunks = values.get(node.key)  # none may come with a value that is computed again
+                if chunks is not None:
+                    size = sum(map(len, chunks))
                     self._nodes.append((weakref.ref(node), size))
                     self._bytes += size
             while self._bytes > self._most:

@@ -479,8 +479,7 @@ class Cluster(HostClusters, Shown):
         """Retain values that a job computed, with value keys unless `warned`; small values came along, by key."""
         self._held.add(data)
         self.kept.computed(data, warned)
-        if values:
-            self._brought.add(data, values)
+        self._brought.add(data, values)
 
     def release(self, key: str) -> None:
         """Release the value of a key; no effect where the key is not retained."""

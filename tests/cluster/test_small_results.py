@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 import weakref
 
 import numpy as np
@@ -54,6 +55,14 @@ def test_what_is_fetched_is_owned(cluster: Cluster):
     for one in (call, x):
         one.fetch()[0] = 7
         assert one.fetch()[0] == 0
+
+
+def test_a_value_that_another_cluster_computes_again_is_the_newer_one():
+    call = spawn(time.time_ns)
+    for _ in range(2):
+        with Cluster(n_workers=1) as cluster:
+            value = cluster.submit(call).result()
+            assert value == call.fetch() == cluster.submit(spawn(int, (call,))).result()
 
 
 def test_large_results_and_many_results_are_fetched(cluster: Cluster, asked: list[str]):
