@@ -266,6 +266,8 @@ class TaskGraph(Mapping[str, Spawned]):
         if how not in PARTITIONS:
             raise GraphError(f"there is no partition {how!r}; choose one of {', '.join(PARTITIONS)}")
         if isinstance(workers, int):
+            if workers < 1:
+                raise GraphError(f"workers is {workers}; give a number from 1 on")
             workers = Workers.build(workers, memory=UNLIMITED if memory is None else parse_bytes(memory))
         graph = self.plan_graph()
         share = float(graph.cost.sum()) / max(len(workers), 1) if quota is None else quota

@@ -74,7 +74,11 @@ class Session:
 
     def execute(self, *tensors: Tensor | Handle | Composite) -> Any:
         """Compute tensors together and leave the values on the cluster; returns the tensors. Numbers stay."""
-        data = [one.data for one in _parts(tensors)]
+        for one in (parts := _parts(tensors)):
+            if not isinstance(getattr(one, "data", None), TensorData):
+                how = "give its elements: *values" if isinstance(one, list | tuple) else "make it a tensor: mt.asarray"
+                raise TypeError(f"cannot compute a {type(one).__name__}; {how}")
+        data = [one.data for one in parts]
         with using_gpus(self.cluster, self._gpu) if self._gpu else nullcontext():
             if self._given is None:
                 get_engine().execute(data)  # within a `%%jmars` cell that is the cell's, which shows the job

@@ -210,7 +210,7 @@ def shorten_plain_tracebacks(shell: InteractiveShell) -> None:
         ipython.showtraceback(running_compiled_code=True)
 
     if not ipython.custom_exceptions:
-        ipython.set_custom_exc((*ABOUT_ARGUMENTS, KeyboardInterrupt), handler)
+        ipython.set_custom_exc((Exception, KeyboardInterrupt), handler)
 
 
 def _forget_ours(error: BaseException) -> None:

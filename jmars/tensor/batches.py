@@ -81,8 +81,8 @@ class Batches:
 
     def __getitem__(self, batch: int) -> Any:
         """Give a batch by number; 0 begins the next epoch. In order no batch is computed twice."""
-        if not 0 <= batch < len(self):
-            raise IndexError(f"batch {batch} of {len(self)}")
+        if not 0 <= operator.index(batch) < len(self):
+            raise IndexError(f"there is no batch {batch}; an epoch has batches 0 to {len(self) - 1}")
         if batch == 0 and self.position.batch != 0 or self._running is None or self._begins:
             self._running = iter(self)
         if batch != self.position.batch:

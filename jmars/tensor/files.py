@@ -297,6 +297,8 @@ def from_hdf5(path: Any, dataset: str, chunk_size: ChunkSize = None, *, chunks: 
     """
     place, h5py = _hdf5_place(path), hdf5_library()
     with _hdf5_file(place, storage_options) as file:
+        if dataset not in file:
+            raise KeyError(f"{place} has no {dataset}; it has {', '.join(file)}")
         found = file[dataset]
         if not isinstance(found, h5py.Dataset):
             raise UnsupportedError(f"{dataset} of {place} is a group; name one of its datasets: {', '.join(found)}")

@@ -215,6 +215,8 @@ def _said(
         raise ValueError(f"cost is {cost!r}; give the seconds that the function should take, 0 or more")
     if retries is not None and not 0 <= retries <= MOST_RETRIES:
         raise ValueError(f"retries is {retries!r}; give a number from 0 to {MOST_RETRIES}")
+    if not isinstance(memory, str) and memory < 0:
+        raise ValueError(f"memory is {memory!r}; give the bytes that the function needs, 0 or more")
     return {
         "function": name or str(getattr(function, "__name__", type(function).__name__)),
         "blob": function_blob(function),
@@ -269,6 +271,8 @@ class Handle:
             At the run, if the array has another shape or dtype.
         """
         lengths = (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(n) for n in shape)
+        if min(lengths, default=0) < 0:
+            raise ValueError(f"shape is {shape}; give lengths from 0 on")
         kind = check_dtype(np.dtype(dtype))
         op = FromSpawned(output=self.number, inputs=(self.data,))
         return Tensor(new_data(op, lengths, kind, decide_splits(lengths, kind, chunk_size)))
@@ -366,7 +370,9 @@ class Mapped(Handle):
     def __bool__(self) -> bool:
         return True
 
-    def __getitem__(self, which: int) -> Item:
+    def __getitem__(self, which: Any) -> Any:
+        if isinstance(which, slice):
+            return list(self)[which]
         if not -len(self) <= which < len(self):
             raise IndexError(f"{self.name} was called for {len(self)} items, and there is no value {which}")
         return Item(self, which % len(self))
@@ -619,6 +625,7 @@ def _bytes(grid: ChunkGrid) -> ChunkType:
 
 
 _NOTHING = nullcontext()
+_AS_PYTHON_STARTS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
 
 
 def call_spawned(out: None, inputs: Sequence[Array], params: tuple[Any, ...], arg: bytes) -> Pieces:
@@ -626,7 +633,7 @@ def call_spawned(out: None, inputs: Sequence[Array], params: tuple[Any, ...], ar
     name, blob, objects, outputs, environment = params
     function = unpickled(blob)
     args, kwargs = _Opener(arg, inputs, objects).load()
-    with _variables(environment) if environment else _NOTHING:
+    with _variables(environment) if environment else _NOTHING, np.errstate(**_AS_PYTHON_STARTS):  # type: ignore[arg-type]
         result = function(*args, **kwargs)
     values = [result] if outputs is None else _by_name(name, result, outputs)
     try:

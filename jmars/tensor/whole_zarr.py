@@ -155,7 +155,9 @@ def _refuse_node(array: Any, names: Any) -> None:
     from zarr import errors
 
     if {".zarray", "zarr.json"} & set(names):  # a group of version 3, too
-        raise errors.ContainsArrayError(array.store, array.path)
+        error = errors.ContainsArrayError(array.store, array.path)
+        error.add_note("overwrite=True replaces it")
+        raise error
     if ".zgroup" in names:
         raise errors.ContainsGroupError(array.store, array.path)
 

@@ -86,7 +86,7 @@ def test_batches_by_number_are_what_a_data_loader_asks_for(x):
     again = x.batches(8, shuffle=True)
     assert epochs == [[firsts([one]) for one in again] for _ in range(2)]
     assert firsts([batches[5]]) == epochs[1][5] and firsts([batches[2]]) == epochs[1][2]
-    with pytest.raises(IndexError, match="batch 13 of 13"):
+    with pytest.raises(IndexError, match="no batch 13; an epoch has batches 0 to 12"):
         batches[13]
 
 

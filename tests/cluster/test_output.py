@@ -12,6 +12,7 @@ import subprocess
 import sys
 import warnings
 
+import numpy as np
 import pytest
 
 import jmars.tensor as mt
@@ -93,6 +94,20 @@ def test_a_label_has_no_control_characters(cluster, capfd):
     cluster.submit(spawn(tell)).result()
     ((label, _, text),) = lines(capfd)
     assert label.endswith(", a.py:3") and text == "UserWarning: x"
+
+
+def test_a_division_by_zero_in_a_function_warns(cluster, capfd):
+    cluster.submit(spawn(lambda: np.ones(3) / 0)).result()
+    assert words(capfd) == ["RuntimeWarning: divide by zero encountered in divide"]
+    cluster.submit(spawn(lambda: np.exp(np.full(3, -1e9)))).result()  # underflow is no warning
+    with pytest.raises(FloatingPointError):
+        spawn(_raise_at_zero).fetch()
+    assert words(capfd) == []
+
+
+def _raise_at_zero():
+    with np.errstate(divide="raise"):
+        return np.ones(3) / 0
 
 
 def test_functions_of_blocks_print(cluster, capfd):

@@ -60,6 +60,25 @@ def test_other_outputs_than_promised_are_an_error_that_names_both(cluster):
         spawn(lambda: {"a": 1}, outputs=["b"]).fetch()
 
 
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        (lambda one: jmars.fetch([one, one]), "cannot compute a list; give its elements"),
+        (lambda one: jmars.fetch(one, np.ones(3)), "cannot compute a ndarray; make it a tensor"),
+        (lambda one: spawn(add, (1,), memory=-5), "memory is -5; give the bytes"),
+        (lambda one: one.to_tensor(-3, "f8"), "shape is -3; give lengths from 0 on"),
+    ],
+)
+def test_wrong_arguments_are_named_before_a_run(cluster, wrong, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        wrong(spawn(add, (1,)))
+
+
+def test_a_slice_of_a_map_is_a_list_of_handles(cluster):
+    squares = jmars.remote.map(pow, range(6), [2] * 6)
+    assert jmars.fetch(*squares[-1:2:-2]) == [25, 9] and squares[6:] == []
+
+
 def test_tensors_arrive_whole_and_results_become_tensors(cluster):
     x = mt.arange(1000, chunk_size=300)
     turned = spawn(lambda a, total: (a[::-1] * 1.5, total), (x, x.sum()), n_outputs=2)

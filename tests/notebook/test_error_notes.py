@@ -136,3 +136,11 @@ def test_an_error_that_comes_after_a_try_of_a_module_says_so(cluster, tmp_path, 
     assert isinstance(ran.error, np.linalg.LinAlgError)
     assert "line 4 is in a `try` that had ended when its value was computed" in ran.text
     assert "----> 4 float(y.sum())" in ran.text
+
+
+@pytest.mark.parametrize("raised", ["KeyError('none')", "EOFError('none')", "RuntimeError('none')"])
+def test_errors_of_functions_have_no_frames_of_jmars_in_plain_cells(cluster, raised):
+    shorten_plain_tracebacks(cluster.shell)
+    cluster("import jmars.remote")
+    text = cluster.run(f"def fail():\n    raise {raised}\njmars.remote.spawn(fail, retries=0).fetch()").text
+    assert "in operand fail of line 3" in text and "session.py" not in text

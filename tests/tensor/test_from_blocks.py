@@ -24,3 +24,8 @@ def test_what_is_not_as_promised_is_an_error():
         mt.from_blocks(lambda box: np.zeros(1), (4,), float).fetch()
     with pytest.raises(ValueError, match="int64"):
         mt.from_blocks(lambda box: np.zeros(4, int), (4,), float).fetch()
+
+
+def test_what_cannot_be_called_is_named():
+    with pytest.raises(TypeError, match="from_blocks takes a function first; 3 cannot be called"):
+        mt.from_blocks(3, (3,), "f8")

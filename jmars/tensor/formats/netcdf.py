@@ -160,13 +160,16 @@ def to_netcdf(x: Any, path: Any, variable: str, dims: Sequence[str] | None = Non
     ------
     ImportError
         If h5netcdf is not installed.
-    ValueError
-        If the variable exists, or a dimension with another length.
+    ValueError, UnsupportedError
+        If the variable exists, or a dimension with another length; for a dtype that the files have not.
     """
     place, h5netcdf, h5py = path_to_write(path, "NetCDF"), library("h5netcdf", "netcdf"), hdf5_library()
     if mode not in ("w", "a"):
         raise ValueError(f"mode is 'w' or 'a', not {mode!r}")
     tensor: Tensor = as_tensor(x)
+    if tensor.dtype.kind in "bMmU":
+        raise UnsupportedError(f"NetCDF files have no dtype {tensor.dtype}; convert by astype, or write by xarray")
+    dims = [dims] if isinstance(dims, str) else dims
     names = tuple(f"dim_{axis}" for axis in range(tensor.ndim)) if dims is None else tuple(dims)
     if len(names) != tensor.ndim:
         raise ValueError(f"dims has {len(names)} names; give a name for each of {tensor.ndim} axes")

@@ -122,10 +122,12 @@ def to_ome_zarr(x: Any, url: Any, axes: str | None = None, *, levels: int | None
     plane = [letters.index("y"), letters.index("x")]
     if levels is None:
         levels = 1 + max(0, *(((tensor.shape[axis] - 1) // COARSEST_AXIS).bit_length() for axis in plane))
+    size = options.pop("chunks", None) or regular_size(tensor.chunks)
+    if min(levels, *size) < 1:
+        raise ValueError(f"levels={levels} and chunks={size}; give numbers from 1 on")
     images = pyramid(tensor, levels, plane)
     old = version == "0.4"
     own = {"chunk_key_encoding": {"name": "v2", "separator": "/"}} if old else {"dimension_names": [*letters]}
-    size = options.pop("chunks", None) or regular_size(tensor.chunks)
     named = [
         {"name": letter, "type": TYPES.get(letter, "space")} | ({"unit": unit} if unit else {})
         for letter, unit in zip(letters, units or [None] * tensor.ndim)

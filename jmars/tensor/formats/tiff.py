@@ -150,6 +150,8 @@ def to_tiff(x: Any, path: Any, *, levels: int = 1, tile: tuple[int, int] = (256,
     tensor: Tensor = as_tensor(x)
     if tensor.ndim < 2 or not tensor.size:
         raise ValueError(f"TIFF files have images of rows and columns, not arrays of shape {tensor.shape}")
+    if tensor.dtype.kind not in "biufc":
+        raise UnsupportedError(f"TIFF files have no dtype {tensor.dtype}; convert by astype")
     small = tensor.ndim > 2 and tensor.shape[-1] in (3, 4) and tensor.dtype in (np.uint8, np.uint16)
     options.setdefault("photometric", "rgb" if small and not options.get("planarconfig") else "minisblack")
     samples = options["photometric"] in ("rgb", "ycbcr") or options.get("planarconfig") in ("contig", 1)

@@ -632,6 +632,8 @@ def from_blocks(
     >>> from_blocks(lambda box: squares[box], (6,), int, chunk_size=4).fetch().tolist()
     [0, 1, 4, 9, 16, 25]
     """
+    if not callable(function):
+        raise TypeError(f"from_blocks takes a function first; {function!r} cannot be called")
     kind = check_dtype(dtype)
     shape = tuple(int(n) for n in shape)
     splits = decide_splits(shape, kind, chunk_size, chunks)

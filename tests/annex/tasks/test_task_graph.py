@@ -105,6 +105,8 @@ def test_what_cannot_be_is_told():
     tasks = load_tasks([{"task": "a", "function": "builtins:int", "size": 100}])
     with pytest.raises(GraphError, match="no partition 'cut'"):
         tasks.parts(how="cut")
+    with pytest.raises(GraphError, match="workers is 0; give a number from 1 on"):
+        tasks.parts(0)
     with pytest.raises(GraphError):
         tasks.parts(memory=10)
     with pytest.raises(GraphError, match="there is no task 'b'; there are a"):

@@ -100,8 +100,9 @@ def test_zarr_in_groups_without_axes_and_empty(cluster, tmp_path):
         found = mt.from_zarr(tmp_path / "s", name)
         assert found.dtype == value.dtype
         np.testing.assert_array_equal(found, value)
-    with pytest.raises(Exception, match=r"exist|contains"):
+    with pytest.raises(Exception, match=r"exist|contains") as found:
         mt.to_zarr(mt.ones(3), tmp_path / "s", "line")
+    assert found.value.__notes__ == ["overwrite=True replaces it"]
     mt.to_zarr(mt.ones(3), tmp_path / "s", "line", overwrite=True)
     np.testing.assert_array_equal(mt.from_zarr(tmp_path / "s", "line"), np.ones(3))
 
@@ -182,7 +183,7 @@ def test_hdf5_goes_there_and_back(cluster, tmp_path):
     assert os.listdir(tmp_path) == ["a.h5"]
     with pytest.raises(UnsupportedError, match="group"):
         mt.from_hdf5(path, "g")
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match=r"a\.h5 has no nothing; it has big, g, other"):
         mt.from_hdf5(path, "nothing")
 
 

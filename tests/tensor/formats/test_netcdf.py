@@ -50,6 +50,20 @@ def test_variables_and_dimensions_that_exist_are_refused(cluster, tmp_path):
         mt.from_netcdf(path, "u")
 
 
+@pytest.mark.parametrize("dtype", ["?", "M8[ns]", "m8[s]", "U3"])
+def test_dtypes_that_files_lack_are_refused_before_there_is_one(cluster, tmp_path, dtype):
+    for write, name in ((mt.to_netcdf, "NetCDF"), (mt.to_tiff, "TIFF")):
+        if (name, dtype) != ("TIFF", "?"):
+            with pytest.raises(UnsupportedError, match=f"{name} files have no dtype"):
+                write(np.zeros((3, 4), dtype), tmp_path / "a", *["v"] * (name == "NetCDF"))
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_single_dimension_is_named_by_its_text(cluster, tmp_path):
+    mt.to_netcdf(mt.ones(3), tmp_path / "a.nc", "t", "time")
+    assert mt.from_netcdf(tmp_path / "a.nc", "t").shape == (3,)
+
+
 def test_files_of_xarray_are_decoded_as_asked(cluster, tmp_path):
     xr = pytest.importorskip("xarray")
     values = FIELD.astype("f8")

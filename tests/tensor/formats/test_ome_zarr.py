@@ -106,6 +106,7 @@ def test_an_image_that_was_not_written_whole_is_none(cluster, tmp_path):
 
 
 def test_axes_that_do_not_fit_are_refused(cluster, tmp_path):
-    for given in ({"axes": "yx"}, {"axes": "zzx"}, {"axes": "tcx"}, {"scale": [1, 2]}, {"version": "0.3"}):
-        with pytest.raises(ValueError, match=r"axes|entries|version"):
+    for given in ({"axes": "yx"}, {"axes": "zzx"}, {"axes": "tcx"}, {"scale": [1, 2]}, {"version": "0.3"},
+                  {"levels": 0}, {"chunks": (1, 0, 64)}):  # fmt: skip
+        with pytest.raises(ValueError, match=r"axes|entries|version|from 1 on"):
             mt.to_ome_zarr(STACK, tmp_path / "a", **given)
