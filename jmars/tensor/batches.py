@@ -52,6 +52,8 @@ class Batches:
         self._size, self._seed = operator.index(size), operator.index(seed)
         if self._size < 1:
             raise ValueError(f"size is {size}; give the number of rows of a batch, 1 or more")
+        if self._seed < 0:
+            raise ValueError(f"seed is {seed}; give a number from 0 on")
         if any(not one.ndim for one in tensors):
             raise ValueError("a tensor without axes has no rows")
         lengths = [len(one) for one in tensors]

@@ -102,6 +102,7 @@ def test_rows_in_a_chunk_are_views_and_chunks_are_freed(cluster):
 def test_arguments_are_checked(x):
     for wrong, match in [
         ({"size": 0}, "size is 0"),
+        ({"size": 5, "seed": -1}, "seed is -1; give a number from 0 on"),
         ({"size": 5, "start": (0, 22)}, "start is"),
         ({"size": 5, "start": (-1, 0)}, "start is"),
     ]:

@@ -178,3 +178,10 @@ def test_rows_of_a_file_are_read_at_their_positions(old_file, engine):
         loaded = LoadNpy(layout, chunks, axis, positions.tobytes())
         x = mt.Tensor(new_data(loaded, tuple(map(sum, chunks)), layout.dtype, chunks))
         same(x, np.take(array, positions, axis))
+
+
+def test_a_file_of_another_format_is_named(tmp_path):
+    (tmp_path / "a.nc").write_bytes(b"hello" * 9)
+    with pytest.raises(ValueError, match="magic string") as caught:
+        mt.load(tmp_path / "a.nc")
+    assert caught.value.__notes__ == [f"{tmp_path}/a.nc is no .npy file"]

@@ -73,7 +73,7 @@ def from_fits(path: Any, hdu: int | str | tuple[str, int] | None = None, chunk_s
             kind, offset = _dtype(found), found.fileinfo()["datLoc"]
             is_plain = own is None and not {"BSCALE", "BZERO", "BLANK"} & {*found.header}
     if number is None:
-        raise LookupError(f"{place} has no image {hdu if hdu is not None else ''}; its HDUs are {names}")
+        raise LookupError(f"{place} has no image{'' if hdu is None else f' {hdu}'}; its HDUs are {names}")
     if is_plain and not is_url(place) and _begins(place, b"SIMPLE"):  # not packed by gzip
         layout = Layout.contiguous(place, shape, kind, offset, file_stamp(os.stat(place)), False)
         if (end := offset + math.prod(shape) * kind.itemsize) > layout.stamp[0]:

@@ -13,6 +13,7 @@ import io
 import os
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any, Literal
 
 import numpy as np
@@ -135,7 +136,8 @@ def to_geotiff(x: Any, path: Any, *, like: Any = None, crs: Any = None, transfor
     path
         A file that all workers can write.
     like
-        A raster whose reference system, transform and nodata are taken, where they are not given.
+        A raster, by path or as rasterio opened it, whose reference system, transform and nodata are taken, where not
+        given.
     crs, transform, nodata
         Reference system, such as "EPSG:32632", affine transform (its six numbers), and the value of missing elements.
     levels
@@ -161,7 +163,7 @@ def to_geotiff(x: Any, path: Any, *, like: Any = None, crs: Any = None, transfor
         raise ValueError(f"resampling is 'average' or 'nearest', not {resampling!r}")
     given = {"crs": crs, "transform": transform, "nodata": nodata}
     if like is not None:
-        with library("rasterio", "io").open(like) as other:
+        with nullcontext(like) if hasattr(like, "transform") else library("rasterio", "io").open(like) as other:
             given = {name: getattr(other, name) if value is None else value for name, value in given.items()}
     if tensor.ndim == 3 and len(tensor) == 1:
         tensor = tensor[0]

@@ -278,7 +278,11 @@ class TileWriter:
         """The tiles of a block as a TIFF file has them, page by page."""
         tifffile, buffer = library("tifffile", "microscopy"), io.BytesIO()
         with tifffile.TiffWriter(buffer, bigtiff=self.big, byteorder="<") as file:
-            file.write(block, tile=self.pages.tile, metadata=None, **self.options)
+            try:
+                file.write(block, tile=self.pages.tile, metadata=None, **self.options)
+            except ImportError as error:
+                needs = f"compression {self.options.get('compression')!r} needs imagecodecs"
+                raise ImportError(f"{needs}: pip install imagecodecs") from error
         buffer.seek(0)
         found = memoryview(buffer.getvalue())
         with tifffile.TiffFile(buffer) as file:

@@ -182,7 +182,11 @@ def read_header(stream: IO[bytes], path: str) -> tuple[tuple[int, ...], bool, np
     UnsupportedError
         For objects, and for fields with other than Latin names.
     """
-    version = np.lib.format.read_magic(stream)
+    try:
+        version = np.lib.format.read_magic(stream)
+    except ValueError as error:
+        error.add_note(f"{path} is no .npy file")
+        raise
     if version == (1, 0):
         shape, fortran, dtype = np.lib.format.read_array_header_1_0(stream)
     elif version == (2, 0):

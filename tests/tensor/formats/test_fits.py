@@ -50,6 +50,9 @@ def test_files_of_the_field_are_read(cluster, tmp_path):
             np.testing.assert_array_equal((x * 2)[1:, ::7, 3], (CUBE * 2)[1:, ::7, 3])
     with pytest.raises(LookupError, match=r"a\.fits has no image RAW; its HDUs are 0 PRIMARY, 1 SCI"):
         mt.from_fits(tmp_path / "a.fits", "RAW")
+    fits.HDUList([fits.PrimaryHDU(), table]).writeto(tmp_path / "table.fits")
+    with pytest.raises(LookupError, match=r"table\.fits has no image; its HDUs are 0 PRIMARY, 1"):
+        mt.from_fits(tmp_path / "table.fits")
     with pytest.raises(UnsupportedError, match="tables"):
         mt.from_fits(tmp_path / "a.fits", 4)
 

@@ -1,5 +1,6 @@
 """TIFF and OME-TIFF: equal to what tifffile reads and writes, lazily, and written whole or not at all."""
 
+import importlib.util
 import os
 
 import numpy as np
@@ -90,6 +91,14 @@ def test_damaged_tiffs_are_named(cluster, tmp_path):
         file.write(bytes(1000))
     with pytest.raises(StorageError, match=r"a\.tif cannot be read as TIFF"):
         mt.from_tiff(path).sum().fetch()
+
+
+@pytest.mark.skipif(
+    any(map(importlib.util.find_spec, ["imagecodecs", "compression"])), reason="there are encoders of zstd"
+)
+def test_a_compression_that_needs_imagecodecs_says_so(cluster, tmp_path):
+    with pytest.raises(ImportError, match="compression 'zstd' needs imagecodecs: pip install imagecodecs"):
+        mt.to_tiff(STACK, tmp_path / "a.tif", compression="zstd")
 
 
 def test_a_failed_write_leaves_the_file_before(cluster, tmp_path):
