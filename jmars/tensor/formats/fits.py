@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import math
 import os
+import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -29,6 +30,7 @@ from jmars.tensor.tensor import Tensor, as_tensor
 
 BITPIX = {8: "u1", 16: ">i2", 32: ">i4", 64: ">i8", -32: ">f4", -64: ">f8"}  # dtypes of elements as they are stored
 RECORD = 2880  # bytes
+OF_DATA = {"BSCALE", "BZERO", "BLANK", "CHECKSUM", "DATASUM"}  # cards of other data than those that are written
 
 
 @offers("from_fits")
@@ -43,7 +45,7 @@ def from_fits(path: Any, hdu: int | str | tuple[str, int] | None = None, chunk_s
     path
         A file that all workers can read, or a URL of fsspec. It must not change while it is used.
     hdu
-        Number or name of the image in the file, or name and version; by default the first image.
+        Number or name of the image in the file, or name and version; -1 for the last; by default the first image.
     chunk_size, chunks
         Chunk sizes; by default whole tiles of compressed images, up to the default chunk size.
     storage_options
@@ -62,6 +64,7 @@ def from_fits(path: Any, hdu: int | str | tuple[str, int] | None = None, chunk_s
     """
     place = place_of(path)
     with reading(place, "FITS"), _fits(place, storage_options) as file:
+        hdu = hdu + len(file) if isinstance(hdu, int) and hdu < 0 else hdu
         number = next((k for k, one in enumerate(file) if _is_meant(k, one, hdu)), None)
         if number is None:
             names = ", ".join(f"{k} {one.name}".rstrip() for k, one in enumerate(file))
@@ -70,7 +73,7 @@ def from_fits(path: Any, hdu: int | str | tuple[str, int] | None = None, chunk_s
             if not found.is_image or not found.shape:
                 raise UnsupportedError(f"HDU {number} of {place} has no image; tables are not read by jmars")
             shape, own = tuple(map(int, found.shape)), getattr(found, "tile_shape", None)
-            kind, offset = _dtype(found), found.fileinfo()["datLoc"]
+            kind, offset = _dtype(found, shape), found.fileinfo()["datLoc"]
             is_plain = own is None and not {"BSCALE", "BZERO", "BLANK"} & {*found.header}
     if number is None:
         raise LookupError(f"{place} has no image{'' if hdu is None else f' {hdu}'}; its HDUs are {names}")
@@ -79,6 +82,8 @@ def from_fits(path: Any, hdu: int | str | tuple[str, int] | None = None, chunk_s
         if (end := offset + math.prod(shape) * kind.itemsize) > layout.stamp[0]:
             raise StorageError(f"{place} is cut short: its image asks for {end} bytes and it has {layout.stamp[0]}")
         return loaded(layout, chunk_size, chunks)
+    if not math.prod(shape):
+        return as_tensor(np.empty(shape, kind))
     blocks = tuple(map(int, own or (*(1 for _ in shape[1:]), shape[-1])))  # whole rows: astropy reads a row at a time
     splits = aligned_splits(shape, kind, blocks, chunk_size, chunks)
     return from_blocks(
@@ -101,9 +106,10 @@ def _is_meant(number: int, found: Any, hdu: Any) -> bool:
     return (found.name, found.ver) == (hdu[0].upper(), hdu[1]) if isinstance(hdu, tuple) else number == hdu
 
 
-def _dtype(found: Any) -> np.dtype[Any]:
+def _dtype(found: Any, shape: tuple[int, ...]) -> np.dtype[Any]:
     """Dtype of the elements as astropy gives them."""
-    return check_dtype(found.section[(slice(0, 1),) * len(found.shape)].dtype)
+    some = found.section[(slice(0, 1),) * len(shape)] if math.prod(shape) else found.data
+    return check_dtype(some.dtype)
 
 
 def _begins(place: str, mark: bytes) -> bool:
@@ -128,7 +134,7 @@ def to_fits(x: Any, path: Any, header: Any = None) -> None:
     path
         A file that all workers can write.
     header
-        Cards of the image: a mapping, or a Header of astropy; those of shape and scale follow `x`.
+        Cards of the image: a mapping, or a Header of astropy; those of shape, scale and checksums are left out.
 
     Raises
     ------
@@ -147,8 +153,8 @@ def to_fits(x: Any, path: Any, header: Any = None) -> None:
     if bits is None or not tensor.ndim:
         raise UnsupportedError(f"FITS images have no dtype {tensor.dtype} of {tensor.ndim} axes; convert by astype")
     cards = fits.Header([] if header is None else header)
-    for name in ("BSCALE", "BZERO", "BLANK"):
-        cards.remove(name, ignore_missing=True)
+    for name in [name for name in cards if name in OF_DATA or re.fullmatch("NAXIS[0-9]*", name)]:
+        cards.remove(name)
     cards = fits.PrimaryHDU(np.zeros((1,) * tensor.ndim, stored), cards).header
     for axis, n in enumerate(reversed(tensor.shape), 1):
         cards[f"NAXIS{axis}"] = n

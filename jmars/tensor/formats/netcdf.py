@@ -44,7 +44,8 @@ def from_netcdf(path: Any, variable: str, chunk_size: ChunkSize = None, *, chunk
         Chunk sizes; by default whole pieces of the variable, up to the default chunk size.
     decode
         Whether to apply `scale_factor`, `add_offset`, `_Unsigned`, and NaN for `_FillValue` and `missing_value`: the
-        values are float64 then, or float32 where float32 is stored. By default the values are those that are stored.
+        values are float64 then, or float32 where the stored values, factor and offset are float32. By default the
+        values are those that are stored.
     storage_options
         Options of fsspec for a URL.
 
@@ -57,7 +58,7 @@ def from_netcdf(path: Any, variable: str, chunk_size: ChunkSize = None, *, chunk
     StorageError
         For a file that is no NetCDF 4 file, is damaged or cut short.
     UnsupportedError
-        For NetCDF 3 files, and for text and groups.
+        For NetCDF 3 files, for groups and text of free length, and for `decode` of other than integers and floats.
     """
     place = place_of(path)
     if not is_url(place):
@@ -72,13 +73,13 @@ def from_netcdf(path: Any, variable: str, chunk_size: ChunkSize = None, *, chunk
             names = ", ".join([*file.variables, *file.groups])
         else:
             shape, own, kind = tuple(map(int, found.shape)), found.chunks, check_dtype(found.dtype)
-            attributes = (
-                {name: np.ravel(found.attrs[name])[0] for name in CODED if name in found.attrs} if decode else {}
-            )
+            attributes = {name: np.ravel(found.attrs[name]) for name in CODED if name in found.attrs}
     if found is None:
         raise KeyError(f"{place} has no variable {variable}; it has {names}")
     if decode:
-        kind = kind if kind == np.float32 else np.dtype(float)
+        if kind.kind not in "iuf":
+            raise UnsupportedError(f"{variable} of {place} has {kind}; decode=True is for integers and floats")
+        kind = decoded(np.empty(0, kind), attributes).dtype
     read = functools.partial(read_netcdf, place, storage_options, variable, attributes if decode else None)
     return from_blocks(
         read, shape, kind, aligned_splits(shape, kind, own, chunk_size, chunks), name="from_netcdf", takes="steps",
@@ -115,23 +116,32 @@ def read_netcdf(place: str, options: Any, name: str, attributes: Any, box: tuple
 
 
 def decoded(values: Array, attributes: Mapping[str, Any]) -> Array:
-    """Values by the attributes of coded values.
+    """Values by the attributes of coded values; a mark of missing values that their dtype has not marks none.
 
     Examples
     --------
-    >>> decoded(np.array([-1, 2], "i1"), {"scale_factor": 0.5, "add_offset": 1, "_FillValue": -1})
+    >>> decoded(np.array([-1, 2], "i1"), {"scale_factor": 0.5, "add_offset": 1, "_FillValue": [-1]})
     array([nan,  2.])
     """
-    if str(attributes.get("_Unsigned")) == "true" and values.dtype.kind == "i":
-        values = values.view(values.dtype.str.replace("i", "u"))
+    stored, kind = values, values.dtype.kind
+    if kind in "iu":
+        coded = {"true": "u", "false": "i"}.get(str(np.ravel(attributes.get("_Unsigned", ""))[0]), kind)
+        values = values.view(values.dtype.str.replace(kind, coded))
     missing = np.zeros(values.shape, bool)
     for name in ("_FillValue", "missing_value"):
-        if name in attributes:
-            missing |= values == np.asarray(attributes[name]).astype(values.dtype)
-    found: Array = values.astype(np.float32 if values.dtype == np.float32 else float)
-    found = found * found.dtype.type(attributes.get("scale_factor", 1))
-    found = found + found.dtype.type(attributes.get("add_offset", 0))
-    return np.asarray(np.where(missing, found.dtype.type(np.nan), found))
+        for mark in np.ravel(attributes.get(name, ())):
+            missing |= _equal(stored, mark) | _equal(values, mark)
+    given = [np.ravel(attributes.get(name, np.float32(n)))[0] for name, n in (("scale_factor", 1), ("add_offset", 0))]
+    small = {one.dtype.newbyteorder("=") for one in (values, *given)} == {np.dtype(np.float32)}
+    number: Any = np.float32 if small else np.float64
+    found: Array = values.astype(number) * number(given[0]) + number(given[1])
+    return np.asarray(np.where(missing, number(np.nan), found))
+
+
+def _equal(values: Array, mark: Any) -> Array:
+    with np.errstate(invalid="ignore"):
+        same = mark.astype(values.dtype)
+        return np.asarray((values == same) & (same == mark))
 
 
 @offers("to_netcdf")

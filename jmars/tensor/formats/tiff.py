@@ -172,7 +172,8 @@ class Pages:
     planes: int = 1  # samples of a page in planes apart; more than 1: the axis before the rows
 
     def write(self, part: str, dtype: np.dtype[Any], big: bool, options: Mapping[str, Any]) -> None:
-        """Write all pages without pixels."""
+        """Write all pages without pixels, as pages of compressed tiles: others have pixels where a page is one tile."""
+        options = dict(options) | ({} if _is_compressed(options) else {"compression": "zlib"})
         tifffile = library("tifffile", "microscopy")  # which would follow the link of a file without a name
         tags = {name: value for name, value in options.items() if name not in PAGES_ONLY}
         with open(part, "w+b") as stream, tifffile.TiffWriter(stream, bigtiff=big, byteorder="<", ome=self.ome) as file:
@@ -185,9 +186,13 @@ class Pages:
                 empty = itertools.repeat(b"", number)
                 file.write(empty, shape=shape, dtype=dtype, tile=self.tile, **of)
 
-    def tables(self, part: str) -> list[tuple[Array, tuple[int, int]]]:
-        """For each level: places of the tables of offsets and of lengths, by page, and the bytes of their entries."""
+    def tables(self, part: str, is_compressed: bool) -> list[tuple[Array, tuple[int, int]]]:
+        """For each level: places of the tables of offsets and of lengths, by page, and the bytes of their entries.
+
+        `is_compressed`: whether the tiles will be; else the pages are changed to say so.
+        """
         number = math.prod(self.shapes[0][: self.rows]) // self.planes
+        marks: list[int] = []
         with open(part, "rb") as stream, library("tifffile", "microscopy").TiffFile(stream) as file:
             file.pages.useframes = False  # frames know no places of tables
             found: list[list[Any]] = [[] for _ in self.shapes]
@@ -195,13 +200,22 @@ class Pages:
                 level = 0 if self.ome else page.index // number
                 for k, one in enumerate([page, *(page.pages or ())]):
                     found[level + k].append([one.tags["TileOffsets"], one.tags["TileByteCounts"]])
-            return [
-                (
-                    np.array([[tag.valueoffset for tag in tags] for tags in of_level]),
-                    (ENTRY[int(of_level[0][0].dtype)], ENTRY[int(of_level[0][1].dtype)]),
-                )
-                for of_level in found
-            ]
+                    marks.append(one.tags["Compression"].valueoffset)
+        with open(part, "r+b") as written:
+            for mark in [] if is_compressed else marks:
+                written.seek(mark)
+                written.write(b"\1\0")
+        return [
+            (
+                np.array([[tag.valueoffset for tag in tags] for tags in of_level]),
+                (ENTRY[int(of_level[0][0].dtype)], ENTRY[int(of_level[0][1].dtype)]),
+            )
+            for of_level in found
+        ]
+
+
+def _is_compressed(options: Mapping[str, Any]) -> bool:
+    return str(options.get("compression")).lower() not in ("none", "0", "1", "false")
 
 
 PAGES_ONLY = {"metadata", "description", "resolution", "resolutionunit", "extratags", "software", "datetime"}
@@ -217,7 +231,7 @@ def write_tiles(pages: Pages, levels: Sequence[Tensor], place: str, options: Map
     with claimed(place), atomic_file(place) as part:
         pages.write(part, levels[0].dtype, big, options)
         nodes = []
-        for one, (tables, sizes) in zip(levels, pages.tables(part)):
+        for one, (tables, sizes) in zip(levels, pages.tables(part, _is_compressed(options))):
             lengths = tuple(
                 whole_pieces(axis, tile[i - rows], 0) if rows <= i < rows + 2 else axis if i < rows else (one.shape[i],)
                 for i, axis in enumerate(one.chunks)

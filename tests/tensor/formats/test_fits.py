@@ -53,8 +53,10 @@ def test_files_of_the_field_are_read(cluster, tmp_path):
     fits.HDUList([fits.PrimaryHDU(), table]).writeto(tmp_path / "table.fits")
     with pytest.raises(LookupError, match=r"table\.fits has no image; its HDUs are 0 PRIMARY, 1"):
         mt.from_fits(tmp_path / "table.fits")
-    with pytest.raises(UnsupportedError, match="tables"):
-        mt.from_fits(tmp_path / "a.fits", 4)
+    np.testing.assert_array_equal(mt.from_fits(tmp_path / "a.fits", -2), CUBE)
+    for hdu in (4, -1):
+        with pytest.raises(UnsupportedError, match="tables"):
+            mt.from_fits(tmp_path / "a.fits", hdu)
 
 
 def test_a_mark_of_missing_elements_is_nan_as_in_astropy(cluster, tmp_path):
@@ -62,6 +64,23 @@ def test_a_mark_of_missing_elements_is_nan_as_in_astropy(cluster, tmp_path):
     values = fits.getdata(tmp_path / "a.fits")
     assert np.isnan(values).any()
     np.testing.assert_array_equal(mt.from_fits(tmp_path / "a.fits"), values)
+
+
+def test_cards_of_other_data_are_left_out(tmp_path):
+    header = fits.Header(
+        [("NAXIS4", 5), ("CHECKSUM", "le6Moe5Lle5Lle5L"), ("DATASUM", "2147975178"), ("OBJECT", "M31")]
+    )
+    mt.to_fits(CUBE, tmp_path / "a.fits", header)
+    with fits.open(tmp_path / "a.fits", checksum=True) as file:  # warns of wrong checksums
+        file.verify("exception")
+        assert [*file[0].header][3:] == ["NAXIS1", "NAXIS2", "NAXIS3", "OBJECT"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_images_without_elements_have_the_dtype_of_astropy(tmp_path, dtype):
+    mt.to_fits(np.zeros((0, 3), dtype), tmp_path / "a.fits")
+    found, wanted = mt.from_fits(tmp_path / "a.fits"), fits.getdata(tmp_path / "a.fits")
+    assert (found.fetch().shape, found.dtype) == (wanted.shape, wanted.dtype)
 
 
 @pytest.mark.filterwarnings("ignore:.*may have been truncated")

@@ -90,6 +90,42 @@ def test_files_of_xarray_are_decoded_as_asked(cluster, tmp_path):
         np.testing.assert_array_equal(x[:, 5], stored["t"].values[:, 5])
 
 
+I2, F4 = np.array([0, 1, -9999, -32768, 7], "i2"), np.array([0, 0.1, 1e20], "f4")
+CODES = [  # stored values, attributes, decoded values
+    (I2, {"missing_value": 1e20}, I2),  # int16 has no such number
+    (I2, {"missing_value": -9999.0}, [0, 1, np.nan, -32768, 7]),
+    (I2, {"missing_value": np.array([7, -9999], "i2"), "add_offset": 1}, [1, 2, np.nan, -32767, np.nan]),
+    (I2.astype(">i2"), {"_FillValue": np.int16(7), "scale_factor": 0.5}, [0, 0.5, -4999.5, -16384, np.nan]),
+    (np.array([-1, -2, 3], "i1"), {"_Unsigned": "true", "_FillValue": np.int8(-1)}, [np.nan, 254, 3]),
+    (np.array([255, 254, 3], "u1"), {"_Unsigned": "false", "_FillValue": np.uint8(255)}, [np.nan, -2, 3]),
+    (F4, {"missing_value": np.float32(0.1)}, np.array([0, np.nan, 1e20], "f4")),
+    (F4, {"add_offset": 300.0}, F4.astype(float) + 300),
+    (F4, {"scale_factor": np.float32(3)}, F4 * np.float32(3)),
+]
+
+
+@pytest.mark.filterwarnings("ignore:variable 'v' has")
+@pytest.mark.parametrize("stored, attributes, wanted", CODES)
+def test_attributes_of_coded_values_mean_what_xarray_takes_them_for(tmp_path, stored, attributes, wanted):
+    with h5netcdf.File(tmp_path / "a.nc", "w") as file:
+        file.dimensions["x"] = len(stored)
+        file.create_variable("v", ("x",), stored.dtype, data=stored).attrs.update(attributes)
+    found = mt.from_netcdf(tmp_path / "a.nc", "v", decode=True)
+    assert found.dtype == (np.float32 if np.asarray(wanted).dtype == np.float32 else float)
+    np.testing.assert_array_equal(found, wanted)
+    xr = pytest.importorskip("xarray")
+    with xr.open_dataset(tmp_path / "a.nc", engine="h5netcdf") as theirs:
+        np.testing.assert_allclose(found, theirs["v"].values, rtol=1e-15)
+
+
+def test_text_is_not_decoded(tmp_path):
+    with h5netcdf.File(tmp_path / "a.nc", "w") as file:
+        file.dimensions["x"] = 2
+        file.create_variable("v", ("x",), "S1", data=np.array([b"a", b"b"]))
+    with pytest.raises(UnsupportedError, match="for integers and floats"):
+        mt.from_netcdf(tmp_path / "a.nc", "v", decode=True)
+
+
 def test_damaged_netcdf_files_are_named(cluster, tmp_path):
     path = tmp_path / "a.nc"
     path.write_bytes(b"no NetCDF at all")

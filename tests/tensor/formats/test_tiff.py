@@ -28,6 +28,9 @@ PHOTO = np.random.default_rng(2).integers(0, 255, (90, 130, 3), np.uint8)
         (PHOTO, {}),
         (np.stack([PHOTO, PHOTO[::-1]]), {"compression": "zlib", "ome": True}),
         (STACK[0, :16, :16], {}),
+        (STACK[:, :32, :48], {}),  # a page is one tile
+        (STACK[:, :32, :48], {"compression": None, "ome": True}),
+        (PHOTO[:32, :48], {}),
     ],
 )
 def test_tiffs_go_there_and_back(cluster, tmp_path, values, options):
@@ -41,6 +44,23 @@ def test_tiffs_go_there_and_back(cluster, tmp_path, values, options):
     assert (back.shape, back.dtype) == (found.shape, found.dtype)
     np.testing.assert_array_equal(back, values)
     np.testing.assert_array_equal(back[..., 3:9, ::-2], values[..., 3:9, ::-2])
+
+
+def test_a_level_of_one_tile_is_written_as_others(tmp_path):
+    values = STACK[:, :128, :128]
+    mt.to_tiff(values, tmp_path / "a.ome.tif", levels=4, tile=(32, 32))
+    with tifffile.TiffFile(tmp_path / "a.ome.tif") as file:
+        levels = file.series[0].levels
+        assert {page.compression for level in levels for page in level.pages} == {1}
+        np.testing.assert_array_equal(levels[0].asarray(), values)
+        half = values.reshape(3, 64, 2, 64, 2).mean(axis=(2, 4)).round()
+        quarter = half.reshape(3, 32, 2, 32, 2).mean(axis=(2, 4)).round()
+        np.testing.assert_array_equal(levels[2].asarray(), quarter)
+    Image = pytest.importorskip("PIL.Image")
+    mt.to_tiff(values[:, :32, :32], tmp_path / "b.tif", tile=(32, 32))
+    with Image.open(tmp_path / "b.tif") as image:
+        image.seek(2)
+        np.testing.assert_array_equal(image, values[2, :32, :32])
 
 
 def test_pyramids_of_ome_tiff_are_written_and_read_by_level(cluster, tmp_path):
