@@ -26,7 +26,7 @@ from jmars.tensor.operand import TensorData
 from jmars.tensor.ops.npy import FromBlocks, is_url
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_graph import LinkedGraph
-from jmars.tensor.zarr_arrays import opens_on_workers, refuse_own_source, sources, write_zarr
+from jmars.tensor.zarr_arrays import opens_on_workers, refuse_sources, sources, write_zarr, zarr_place, zarr_store
 
 Box = tuple[slice, ...]
 WINDOW_SHARE = 4  # of the memory limit: the part that a window of chunks may take
@@ -83,13 +83,16 @@ def checked_to_zarr(theirs: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(theirs)
     def to_zarr(*args: Any, **kwargs: Any) -> Any:
         given = inspect.signature(theirs).bind(*args, **kwargs).arguments
-        store, group = given.get("store"), given.get("group") or ""
-        for name, tensor in _tensors(given["dataset"]) if store is not None and not given.get("append_dim") else ():
-            is_read = isinstance(tensor.data.op, FromBlocks)  # a variable that is written as it was read may stay
-            if given.get("mode") == "w":
-                refuse_own_source(tensor, store, group, given.get("storage_options"))
-            elif not is_read:
-                refuse_own_source(tensor, store, f"{group}/{name}", given.get("storage_options"))
+        store, tensors = given.get("store"), dict(_tensors(given["dataset"]))
+        if store is not None and not given.get("append_dim"):
+            names = [""] if given.get("mode") == "w" else tensors
+            at = functools.partial(zarr_place, zarr_store(store), options=given.get("storage_options"))
+            places = {name: at(f"{given.get('group') or ''}/{name}") for name in names}
+            for name, one in tensors.items():
+                if isinstance(one.data.op, FromBlocks) and [places.get(name)] == [*map(zarr_place, _arrays(one))]:
+                    del places[name]  # is written as it was read
+            for one in tensors.values():
+                refuse_sources(one, places.values())
         return theirs(*args, **kwargs)
 
     return to_zarr
@@ -115,6 +118,10 @@ def whole_to_netcdf(theirs: Callable[..., Any]) -> Callable[..., Any]:
             return theirs(*bound.args, **bound.kwargs)
 
     return to_netcdf
+
+
+def _arrays(tensor: Tensor) -> list[Any]:
+    return [read for read in sources(tensor) if not isinstance(read, str)]
 
 
 def _tensors(data: Any) -> list[tuple[Any, Tensor]]:

@@ -11,7 +11,7 @@ import io
 import os
 import pickle
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -326,13 +326,22 @@ def _writable(array: Any) -> Any:
     return array
 
 
+Place = tuple[Any, str]  # file system or store, and the path there; of local folders None, and a path without links
+
+
 def refuse_own_source(tensor: Tensor, url: Any, component: str | None, options: Mapping[str, Any] | None) -> None:
     """Refuse to write over a Zarr array that a tensor is computed from, whose elements are read during the write."""
+    refuse_sources(tensor, [zarr_place(zarr_store(url), component, options)])
+
+
+def refuse_sources(tensor: Tensor, places: Iterable[Place]) -> None:
+    """Refuse to write over Zarr arrays at places, or within, that a tensor is computed from."""
     for read in sources(tensor):
         if not isinstance(read, str):
-            (where, path), (system, target) = _place(read), _place(zarr_store(url), component, options)
-            if where == system and (not target or f"{path}/".startswith(f"{target}/")):  # there, or within
-                raise ValueError(f"x is computed from {read.store_path}; write it to another place")
+            where, path = zarr_place(read)
+            for system, target in places:
+                if where == system and (not target or f"{path}/".startswith(f"{target}/")):
+                    raise ValueError(f"x is computed from {read.store_path}; write it to another place")
 
 
 def sources(tensor: Tensor) -> Iterator[Any]:
@@ -350,8 +359,8 @@ def sources(tensor: Tensor) -> Iterator[Any]:
                 yield found
 
 
-def _place(node: Any, path: str | None = None, options: Mapping[str, Any] | None = None) -> tuple[Any, str]:
-    """File system or store of an array, and the path there from the root; of local folders None, and no links."""
+def zarr_place(node: Any, path: str | None = None, options: Mapping[str, Any] | None = None) -> Place:
+    """Where an array lies."""
     if is_url(node):
         node = zarr_library().storage.FsspecStore.from_url(node, storage_options=dict(options or {}))
     elif type(node).__module__.split(".")[0] == "zarr" and hasattr(node, "store") and hasattr(node, "path"):

@@ -197,6 +197,9 @@ def test_a_data_set_is_not_written_over_its_source(lazy, cluster, tmp_path):
             (opened * 2).to_zarr(place, mode="w", consolidated=False)
         with pytest.raises(ValueError, match="is computed from"):
             (opened[["a"]] + opened.b).to_zarr(f"{tmp_path}/../{tmp_path.name}/a.zarr", mode="a", consolidated=False)
+        for crossed in (opened.rename(a="b", b="a"), opened.assign(a=opened.b * 2, b=opened.a * 2)):
+            with pytest.raises(ValueError, match="is computed from"):
+                crossed.to_zarr(place, mode="a", consolidated=False)
         assert stored(place).identical(before)
         opened.assign(c=opened.a * 2).to_zarr(place, mode="a", consolidated=False)
         assert stored(place).identical(before.assign(c=before.a * 2))

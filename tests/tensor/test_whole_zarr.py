@@ -166,6 +166,7 @@ if place == "fsspec":
 def killed(block):
     if block[0, 0] == VALUES[3, 3]:
         os.kill(kernel, signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)  # the worker: it would write for another moment
     return block
 
 x = mt.asarray(VALUES, chunk_size=3).map_blocks(killed, dtype=float)
