@@ -331,6 +331,8 @@ def to_hdf5(x: Any, path: Any, dataset: str, **options: Any) -> None:
     ------
     ImportError
         If h5py is not installed.
+    ValueError
+        If a group has the name.
     """
     place, h5py = _hdf5_place(path), hdf5_library()
     if is_url(place):
@@ -343,7 +345,11 @@ def to_hdf5(x: Any, path: Any, dataset: str, **options: Any) -> None:
         if exists:
             shutil.copy(place, part)  # copies the permissions, too
         with open(part, "r+b" if exists else "w+b") as opened, h5py.File(opened, "r+" if exists else "w") as file:
-            if dataset in file:
+            if isinstance(there := file.get(dataset), h5py.Group):
+                raise ValueError(
+                    f"{dataset} of {place} is a group, with {', '.join(there)}; give the name of a dataset"
+                )
+            if there is not None:
                 del file[dataset]
             pieces = {"chunks": size} if tensor.ndim and tensor.size else {}
             file.create_dataset(dataset, tensor.shape, tensor.dtype, **{**pieces, **options})

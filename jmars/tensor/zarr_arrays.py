@@ -219,9 +219,9 @@ def from_zarr(url: Any, component: str | None = None, chunk_size: ChunkSize = No
     kind, shape = check_dtype(array.dtype), tuple(int(n) for n in array.shape)
     own = getattr(array, "shards", None) or array.chunks
     splits = aligned_splits(shape, kind, own, chunk_size, chunks)
-    folder = zarr_folder(array)
+    folder, pieces = zarr_folder(array), [max(1, n) for n in array.chunks]  # axes without elements may have none
     return from_blocks(
-        functools.partial(read_zarr, array), shape, kind, splits, name="from_zarr", takes="steps", pieces=array.chunks,
+        functools.partial(read_zarr, array), shape, kind, splits, name="from_zarr", takes="steps", pieces=pieces,
         pure=folder is not None, files=[folder] if folder else [], waits=folder is None,
     )  # fmt: skip
 
@@ -311,10 +311,11 @@ def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool =
 
 
 def store_place(url: Any, component: str | None, options: Mapping[str, Any] | None) -> Any:
-    """The `StorePath` of a path, URL or store, and a path there."""
-    zarr, given = zarr_library(), dict(options) if options else None
-    made = zarr.storage._common.make_store_path(zarr_store(url), path=component, storage_options=given)
-    return zarr.core.sync.sync(made)
+    """The `StorePath` of a path, URL or store, and a path there; makes no folder."""
+    zarr, store, given = zarr_library(), zarr_store(url), dict(options) if options else None
+    if isinstance(store, str) and not is_url(store) and not given:
+        return zarr.storage.StorePath(zarr.storage.LocalStore(store), component or "")
+    return zarr.core.sync.sync(zarr.storage._common.make_store_path(store, path=component, storage_options=given))
 
 
 def _writable(array: Any) -> Any:

@@ -66,6 +66,8 @@ def pyramid(x: Tensor, levels: int, axes: Sequence[int], coarser: Callable[..., 
     A last odd element along an axis is left out; means of whole numbers are rounded.
     """
     found = [x]
+    if levels < 1:
+        raise ValueError(f"levels is {levels}; give 1 for the array alone")
     for _ in range(1, levels):
         above = found[-1]
         if min(above.shape[axis] for axis in axes) < 2:

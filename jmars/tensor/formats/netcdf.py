@@ -70,7 +70,7 @@ def from_netcdf(path: Any, variable: str, chunk_size: ChunkSize = None, *, chunk
     with reading(place, "NetCDF"), _netcdf(place, storage_options) as file:
         found = _variable(file, variable)
         if found is None:
-            names = ", ".join([*file.variables, *file.groups])
+            names = ", ".join([*file.variables, *(f"{one}/..." for one in file.groups)])
         else:
             shape, own, kind = tuple(map(int, found.shape)), found.chunks, check_dtype(found.dtype)
             attributes = {name: np.ravel(found.attrs[name]) for name in CODED if name in found.attrs}

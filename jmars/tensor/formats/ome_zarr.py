@@ -121,7 +121,7 @@ def to_ome_zarr(x: Any, url: Any, axes: str | None = None, *, levels: int | None
     _check(tensor, letters, version, scale, units)
     plane = [letters.index("y"), letters.index("x")]
     if levels is None:
-        levels = 1 + max(0, *(((tensor.shape[axis] - 1) // COARSEST_AXIS).bit_length() for axis in plane))
+        levels = 1 + max(0, *((max(tensor.shape[axis] - 1, 0) // COARSEST_AXIS).bit_length() for axis in plane))
     size = options.pop("chunks", None) or regular_size(tensor.chunks)
     if min(levels, *size) < 1:
         raise ValueError(f"levels={levels} and chunks={size}; give numbers from 1 on")
@@ -139,7 +139,7 @@ def to_ome_zarr(x: Any, url: Any, axes: str | None = None, *, levels: int | None
     with new_group([tensor], url, overwrite, 2 if old else 3, storage_options) as group:
         arrays = []
         for number, one in enumerate(images):
-            pieces = tuple(min(n, length) for n, length in zip(size, one.shape))
+            pieces = tuple(max(1, min(n, length)) for n, length in zip(size, one.shape))
             given = {"shape": one.shape, "dtype": one.dtype, "chunks": pieces, **own, **options}
             arrays.append(group.create_array(str(number), **given))
         write_zarr([(one, array, (0,) * one.ndim) for one, array in zip(images, arrays)])

@@ -224,6 +224,8 @@ BLOCKS_NOT = PAGES_ONLY | {"planarconfig", "extrasamples"}  # options that a blo
 
 def write_tiles(pages: Pages, levels: Sequence[Tensor], place: str, options: Mapping[str, Any]) -> None:
     """Compute the levels of a pyramid, in one job, and write the file."""
+    if any(n < 1 or n % 16 for n in pages.tile):
+        raise ValueError(f"tile is {pages.tile}; give two multiples of 16")
     big = sum(one.nbytes for one in levels) > CLASSIC_BYTES if pages.bigtiff is None else pages.bigtiff
     not_blocks = PAGES_ONLY if pages.planes == 1 else BLOCKS_NOT
     how = {name: value for name, value in options.items() if name not in not_blocks}

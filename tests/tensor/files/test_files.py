@@ -52,6 +52,14 @@ def test_zarr_goes_there_and_back(cluster, tmp_path, version):
     np.testing.assert_array_equal(mt.from_zarr(tmp_path / "a", chunk_size=4)[3:9, 2], VALUES[3:9, 2] * 2)
 
 
+def test_a_group_of_an_hdf5_file_is_not_replaced(tmp_path):
+    pytest.importorskip("h5py")
+    mt.to_hdf5(VALUES, tmp_path / "h", "g/d")
+    with pytest.raises(ValueError, match=r"g of .* is a group, with d"):
+        mt.to_hdf5(VALUES, tmp_path / "h", "g")
+    np.testing.assert_array_equal(mt.from_hdf5(tmp_path / "h", "g/d"), VALUES)
+
+
 def test_a_zarr_array_is_not_written_over_from_itself(cluster, tmp_path):
     zarr = pytest.importorskip("zarr")
     mt.to_zarr(mt.asarray(VALUES, chunks=3), tmp_path / "a")

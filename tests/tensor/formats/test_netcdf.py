@@ -46,8 +46,10 @@ def test_variables_and_dimensions_that_exist_are_refused(cluster, tmp_path):
         with pytest.raises(ValueError, match=text):
             mt.to_netcdf(values, path, name, dims, mode="a")
     assert path.read_bytes() == before
-    with pytest.raises(KeyError, match=r"a\.nc has no variable u; it has t"):
-        mt.from_netcdf(path, "u")
+    mt.to_netcdf(FIELD, path, "g/t", mode="a")
+    for name in "ug":
+        with pytest.raises(KeyError, match=rf"a\.nc has no variable {name}; it has t, g/\.\.\."):
+            mt.from_netcdf(path, name)
 
 
 @pytest.mark.parametrize("dtype", ["?", "M8[ns]", "m8[s]", "U3"])

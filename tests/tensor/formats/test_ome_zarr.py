@@ -49,6 +49,13 @@ def test_pyramids_go_there_and_back(cluster, tmp_path, version, options):
     assert [*zarr.open_group(tmp_path / "a", mode="r")] == ["0"]
 
 
+def test_images_may_be_empty(tmp_path):
+    mt.to_ome_zarr(STACK[:, :0], tmp_path / "b")
+    assert mt.from_ome_zarr(tmp_path / "b").fetch().shape == (3, 0, 150)
+    zarr.create_array(tmp_path / "c", shape=(0, 3), chunks=(0, 3), dtype="i2")
+    assert mt.from_zarr(tmp_path / "c").fetch().shape == (0, 3)
+
+
 WRITE = """
 import sys, numpy as np, zarr
 from ome_zarr import format, writer

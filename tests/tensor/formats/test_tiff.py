@@ -80,6 +80,10 @@ def test_pyramids_of_ome_tiff_are_written_and_read_by_level(cluster, tmp_path):
             mt.from_tiff(tmp_path / "a.ome.tif", **given)
     with pytest.raises(UnsupportedError, match="OME-TIFF"):
         mt.to_tiff(STACK, tmp_path / "b.tif", levels=2)
+    with pytest.raises(ValueError, match="two multiples of 16"):
+        mt.to_tiff(STACK, tmp_path / "b.tif", tile=(0, 16))
+    with pytest.raises(ValueError, match="levels is 0"):
+        mt.to_tiff(STACK, tmp_path / "b.tif", levels=0)
 
 
 def test_files_of_the_field_are_read(cluster, tmp_path):

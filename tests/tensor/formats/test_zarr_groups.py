@@ -47,6 +47,9 @@ def test_a_group_that_was_not_written_whole_is_not_there(cluster, tmp_path):
         mt.to_zarr_group({"a": FIELD, "b": broken}, tmp_path / "a")
     with pytest.raises(FileNotFoundError):
         mt.from_zarr_group(tmp_path / "a")
+    with pytest.raises(TypeError):
+        mt.to_zarr_group({"a": FIELD}, tmp_path / "a", no_option=1)
+    assert not [*tmp_path.iterdir()]
     mt.to_zarr_group({"a": FIELD}, tmp_path / "a", consolidated=False)
     with pytest.raises(UnsupportedError, match="workers cannot write to a MemoryStore"):
         mt.to_zarr_group({"a": FIELD}, zarr.storage.MemoryStore())
