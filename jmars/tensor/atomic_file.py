@@ -108,8 +108,13 @@ def atomic_file(path: str, keep: bool = True, named: bool = False) -> Iterator[s
     Raises
     ------
     OSError
-        If the file cannot be made; the error names `path`, not the temporary path.
+        If the file cannot be made, or a folder or device is there; the error names `path`, not the temporary path.
     """
+    path = os.path.realpath(path) if os.path.islink(path) else path  # the link stays, as for NumPy
+    if os.path.isdir(path):
+        raise IsADirectoryError(errno.EISDIR, "a folder is there, which no file replaces", path)
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise FileExistsError(errno.EEXIST, "a device or pipe is there, which no file replaces", path)
     beside = f"{path}.{here()}-{os.getpid()}-{secrets.token_hex(4)}.part"
     _remove_left(path)
     descriptor = -1 if named else _unnamed(path)

@@ -65,6 +65,20 @@ def test_what_fails_or_is_not_kept_leaves_nothing(folder):
     assert path.read_text() == "old" and os.listdir(folder) == ["a"]
 
 
+def test_a_link_stays_and_what_is_no_file_is_refused_first(folder):
+    (folder / "below").mkdir()
+    (folder / "link").symlink_to(folder / "below" / "a")
+    for text in ("new", "newer"):
+        with atomic_file(str(folder / "link")) as part:
+            write(part, text)
+        assert (folder / "link").is_symlink() and (folder / "below" / "a").read_text() == text
+    os.mkfifo(folder / "pipe")
+    for name, kind in (("below", IsADirectoryError), ("pipe", FileExistsError)):
+        with pytest.raises(kind, match=name), atomic_file(str(folder / name)):
+            raise AssertionError
+    assert sorted(os.listdir(folder)) == ["below", "link", "pipe"] and os.listdir(folder / "below") == ["a"]
+
+
 def test_errors_name_the_path_of_the_user(folder):
     missing, taken = folder / "no" / "a.npy", folder / "taken.npy"
     taken.mkdir()
