@@ -187,10 +187,7 @@ class Pages:
                 file.write(empty, shape=shape, dtype=dtype, tile=self.tile, **of)
 
     def tables(self, part: str, is_compressed: bool) -> list[tuple[Array, tuple[int, int]]]:
-        """For each level: places of the tables of offsets and of lengths, by page, and the bytes of their entries.
-
-        `is_compressed`: whether the tiles will be; else the pages are changed to say so.
-        """
+        """For each level: places of the tables of offsets and of lengths, by page, and the bytes of their entries."""
         number = math.prod(self.shapes[0][: self.rows]) // self.planes
         marks: list[int] = []
         with open(part, "rb") as stream, library("tifffile", "microscopy").TiffFile(stream) as file:
@@ -202,7 +199,7 @@ class Pages:
                     found[level + k].append([one.tags["TileOffsets"], one.tags["TileByteCounts"]])
                     marks.append(one.tags["Compression"].valueoffset)
         with open(part, "r+b") as written:
-            for mark in [] if is_compressed else marks:
+            for mark in [] if is_compressed else marks:  # else the pages say from here on that tiles are not
                 written.seek(mark)
                 written.write(b"\1\0")
         return [

@@ -68,17 +68,7 @@ def open_group(url: Any, component: str | None, options: Mapping[str, Any] | Non
 @contextmanager
 def new_group(tensors: Iterable[Tensor], url: Any, overwrite: bool, version: Literal[2, 3],
               options: Mapping[str, Any] | None) -> Iterator[Any]:  # fmt: skip
-    """Make a Zarr group for tensors; in a folder it appears when complete, elsewhere it is removed after an error.
-
-    Raises
-    ------
-    FileExistsError
-        If something is there, unless `overwrite`.
-    UnsupportedError
-        For stores that only this process can write.
-    ValueError
-        If a tensor is computed from an array there.
-    """
+    """Make a Zarr group for tensors; in a folder it appears when complete, elsewhere it is removed after an error."""
     zarr = zarr_library()
     for one in tensors:
         refuse_own_source(one, url, None, options)
