@@ -1,7 +1,6 @@
 """Zarr groups: several arrays with attributes and consolidated metadata, by zarr (extra `io`).
 
 Arrays are written in one job, each whole or not there (whole_zarr.py); attributes and consolidated metadata come last.
-In a folder a new group is written beside and moved (atomic_file.py).
 """
 
 from __future__ import annotations
