@@ -82,7 +82,10 @@ class NoComputeEngine(Engine):
 
     def execute(self, data: Sequence[TensorData]) -> NoReturn:
         """Raise NotReadyError."""
-        raise NotReadyError("no value is computed while the scheduler builds the next stage of a job")
+        raise NotReadyError(
+            "no value is computed within a function on the cluster, or while the scheduler builds the next stage of a "
+            "job; give the function the value as an argument"
+        )
 
     def fetch(self, data: TensorData, copy: bool = True) -> NoReturn:
         """Raise the error of `execute`."""

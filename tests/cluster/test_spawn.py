@@ -14,7 +14,7 @@ import pytest
 import jmars
 import jmars.tensor as mt
 from jmars.client import Cluster
-from jmars.errors import JobCancelledError, MemoryLimitError, WorkerLostError
+from jmars.errors import JobCancelledError, MemoryLimitError, NotReadyError, WorkerLostError
 from jmars.remote import spawn
 
 
@@ -72,6 +72,11 @@ def test_other_outputs_than_promised_are_an_error_that_names_both(cluster):
 def test_wrong_arguments_are_named_before_a_run(cluster, wrong, message):
     with pytest.raises((TypeError, ValueError), match=message):
         wrong(spawn(add, (1,)))
+
+
+def test_a_function_that_computes_tensors_or_spawns_is_told_that_it_cannot(cluster):
+    with pytest.raises(NotReadyError, match="within a function on the cluster"):
+        spawn(lambda: jmars.remote.spawn(add, (1,)).fetch()).fetch()
 
 
 def test_a_slice_of_a_map_is_a_list_of_handles(cluster):

@@ -482,7 +482,7 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, endwith: b
     if fill_value is not None:  # elements equal to the fill value may mix with masked elements
         at = argsort(x, axis, kind, None, endwith, fill_value)
         return masked_like(call("take_along_axis", x.data, at, axis), call("take_along_axis", x._mask, at, axis), x)
-    axis = range(x.ndim)[axis]
+    axis = np.lib.array_utils.normalize_axis_index(axis, x.ndim)
     shape = tuple(-1 if i == axis else 1 for i in range(x.ndim))
     place = reshape(call("arange", x.shape[axis], chunks=(x.chunks[axis],)), shape)
     n = count(x, axis, True)

@@ -444,3 +444,12 @@ def test_asanyarray_keeps_the_mask_and_asarray_takes_the_data():
     for made in (mt.array(x, subok=True), mt.asanyarray(x, np.float32)):
         same(made, a.astype(made.dtype))
     assert not isinstance(mt.asarray(x), MaskedTensor) and not isinstance(mt.array(x), MaskedTensor)
+
+
+def test_a_sort_along_an_axis_that_is_not_there_is_numpys_error():
+    x = ma.masked_less(mt.arange(12.0, chunk_size=5).reshape(3, 4), 3)
+    for axis in (2, -3):
+        with pytest.raises(np.exceptions.AxisError, match=f"axis {axis} is out of bounds"):
+            ma.sort(x, axis)
+        with pytest.raises(np.exceptions.AxisError, match=f"axis {axis} is out of bounds"):
+            x.sort(axis)
