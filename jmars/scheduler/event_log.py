@@ -1,7 +1,7 @@
 """Numbered events of scheduler and host, bounded in memory.
 
 Readers keep the number of the last event that they saw. A reader behind the oldest kept event gets the present state
-as events: the graph, and every operand's state; a reader of a job that began after that event gets the job's events.
+as events: the graph, and every operand's state. A reader that begins gets the events of a job that began later.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class EventLog:
         upto = since
         if since + 1 < first:
             now, standing = self._now(), self.standing(job)
-            if not job or (since + 1 < first - self._forgotten and not self._has_begin(job)):
+            if not job or (since + 1 < first - self._forgotten and not (since == 0 and self._has_begin(job))):
                 start = self.last + 1 - len(standing)  # numbered as the newest, so that a reader takes them for news
                 return [[start + i, now, *record] for i, record in enumerate(standing)], self.last
             cluster = [record for record in standing if not record[1]]  # what left was of the cluster and other jobs

@@ -298,7 +298,7 @@ MODULES = set(
     resize select setitem shape signal sort statistics ufuncs unique""".split()  # noqa: SIM905
 )
 _EXCLUDED = {  # functions of these modules that documents may not call
-    "apply_over_axes", "from_dlpack", "fromfunction", "piecewise",  # they take a function or an object
+    "apply_over_axes", "ma.apply_over_axes", "from_dlpack", "fromfunction", "piecewise",  # of a function or an object
     "copyto", "put", "putmask", "place", "fill_diagonal", "put_along_axis",  # they write into an array
     "asarray_chkfinite",  # computes at once
     "array2string", "array_str", "array_repr", "shares_memory", "may_share_memory", "poly1d",  # they give no array

@@ -26,7 +26,7 @@ PASSES = {
 # Functions that compute no chunks, read or write files, or make NumPy's arrays in the client.
 WITHOUT_CALL = """ndim shape size iscomplexobj isscalar isrealobj result_type common_type can_cast array2string
     array_str array_repr shares_memory may_share_memory from_dlpack ndenumerate isfortran load save savez
-    savez_compressed savetxt fromfile asarray array ascontiguousarray asfortranarray require
+    savez_compressed savetxt fromfile asarray asanyarray array ascontiguousarray asfortranarray require
     linalg.tensorinv linalg.tensorsolve linalg.eig""".split()  # noqa: SIM905
 
 

@@ -24,11 +24,11 @@ WHOLE = {
     "BlockedCholesky", "Blockwise", "ChunkEdges", "ChunkSamples", "Cond", "CopyLines", "CutSlice",
     "Deferred", "Delete", "Dynamic", "FromArray", "FromSpawned",
     "FunctionOutput", "HaloExchange", "Insert", "JoinLines", "Literal", "MaskAssignment", "MaskSelection",
-    "MergeParts", "OnChunks", "OrderValues", "Permutation", "Placeholder", "RangeCounts",
+    "MergeParts", "OnChunks", "OrderValues", "Permutation", "Pick", "Placeholder", "RangeCounts",
     "RangeQuantiles", "Repeat", "SampleSort", "SaveNpy", "ScatterByTensor",
     "SelectedQuantiles", "SetPositions", "SetSlices", "ShuffleJoin", "ShuffleSplit",
-    "Spawn", "Stored", "TakeByTensor", "TakeFew", "TensorParameterDraws", "ToBlocks", "UniqueElements", "UniqueField",
-    "UniqueInverse", "UniqueSlices", "UniqueSlicesField", "While", "WriteLines", "_StandIn",
+    "Spawn", "SpawnMap", "Stored", "TakeByTensor", "TakeFew", "TensorParameterDraws", "ToBlocks", "UniqueElements",
+    "UniqueField", "UniqueInverse", "UniqueSlices", "UniqueSlicesField", "While", "WriteLines", "_StandIn",
 }  # fmt: skip
 
 

@@ -30,11 +30,14 @@ class Fold:
             self.inputs[int(dst)].add(int(src))
         self.moves: list[tuple[int, S]] = []
         self.states = [S.UNSCHEDULED] * self.n
+        self.workers: dict[int, int] = {}
         self.sums = []
         for event in events:
             if event[2] != "OperandsMoved":
                 continue
             for operand in np.frombuffer(event[4]["ids"], "<u4").tolist():
+                if event[4]["state"] == S.RUNNING:
+                    self.workers[operand] = event[4]["worker"]
                 self.moves.append((operand, S(event[4]["state"])))
                 self.states[operand] = S(event[4]["state"])
             self.sums.append(sum(Counter(self.states).values()))
@@ -47,3 +50,7 @@ class Fold:
     def first(self, operand: int, state: S) -> int:
         """The place of that move in the log."""
         return self.moves.index((operand, state))
+
+    def worker(self, operand: int) -> int:
+        """The worker that took an operand last."""
+        return self.workers[operand]

@@ -10,7 +10,7 @@ from jmars.client.plans import plan_request as module
 from jmars.client.plans.plan_request import PlanRequest, fitting_chunks, single_chunk_axes, suggest_chunk_sizes
 from jmars.errors import MemoryLimitError
 from jmars.plan.costs import Profile
-from jmars.scheduler.ranking import hungriest, refuse_unfit
+from jmars.scheduler.ranking import Machine, hungriest, refuse_unfit
 from jmars.switches import TASK_DEFAULTS
 
 SETTINGS = {**TASK_DEFAULTS, "combine_size": 4}
@@ -39,7 +39,7 @@ def refused(tensor, room):
     """The error of a job that computes it where there are so many bytes."""
     most = hungriest(asked(tensor).compiled().after)
     with pytest.raises(MemoryLimitError) as caught:
-        refuse_unfit(most, room, "operand f of line 1 (f(x))")
+        refuse_unfit(most, Machine(Profile(), room), "operand f of line 1 (f(x))")
     return caught.value
 
 
