@@ -134,7 +134,7 @@ def copy(a: Any, order: Any = "C") -> MaskedTensor:
 @offers("ma.astype")
 def as_type(a: MaskedTensor, dtype: Any, **kwargs: Any) -> MaskedTensor:
     """Cast the elements to a dtype."""
-    made = masked_like(call("method.astype", a.data, dtype, **kwargs), a._mask, a)
+    made = masked_like(call("method.astype", a.data, dtype, **kwargs), a._lazy_mask, a)
     made._fill_value = None if a._fill_value is None else fill_of(made.dtype, a._fill_value)
     return made
 
@@ -232,7 +232,7 @@ def masked_where(condition: Any, a: Any, copy: bool = True) -> MaskedTensor:
         made._data = view(x)
         if isinstance(a, MaskedTensor):
             a.mask = mask
-            made._mask = view(a.mask)
+            made._lazy_mask = view(a.mask)
     return made
 
 
@@ -250,10 +250,10 @@ def fix_invalid(a: Any, mask: Any = nomask, copy: bool = True, fill_value: Any =
     wrong = ~ufunc("isfinite")(x.data)
     fill = x.fill_value if fill_value is None else fill_value
     x._data[...] = where(wrong, fill, x.data)
-    if x._mask is None:
-        x._mask = wrong
+    if x._lazy_mask is None:
+        x._lazy_mask = wrong
     else:
-        x._mask[...] = x._mask | wrong
+        x._lazy_mask[...] = x._lazy_mask | wrong
     return x
 
 
@@ -278,7 +278,7 @@ def _unmasked(name: str) -> None:
         if like is not None:
             args = (like.data, *args[1:])
         made = MaskedTensor(
-            as_tensor(FUNCTIONS[name](*args, **kwargs)), None if like is None else like._mask, None, hardmask
+            as_tensor(FUNCTIONS[name](*args, **kwargs)), None if like is None else like._lazy_mask, None, hardmask
         )
         if fill_value is not None:
             made.fill_value = fill_value

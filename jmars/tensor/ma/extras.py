@@ -31,8 +31,8 @@ def _centred(x: Any, y: Any, rowvar: bool, allow_masked: bool) -> tuple[MaskedTe
     there = ~whole_mask(a)
     if y is not None:
         b = call("ma.astype", array(y, ndmin=2), float)
-        if b.shape == a.shape and (a._mask is not None or b._mask is not None):
-            common = combined_mask(a._mask, b._mask)
+        if b.shape == a.shape and (a._lazy_mask is not None or b._lazy_mask is not None):
+            common = combined_mask(a._lazy_mask, b._lazy_mask)
             a, b = MaskedTensor(a.data, common), MaskedTensor(b.data, common)
         axis = 0 if by_row else 1
         a = call("ma.concatenate", (a, b), axis)
@@ -102,12 +102,12 @@ def compress_nd(x: Any, axis: Any = None) -> Tensor:
     """`numpy.ma.compress_nd`: remove the lines that contain masked elements."""
     given = asarray(x)
     data = given.data
-    if given._mask is None:
+    if given._lazy_mask is None:
         return data
     every = range(given.ndim)
     for one in every if axis is None else np.lib.array_utils.normalize_axis_tuple(axis, given.ndim):
         others = tuple(i for i in every if i != one)
-        data = call("compress", ~call("any", given._mask, others), data, one)
+        data = call("compress", ~call("any", given._lazy_mask, others), data, one)
     return data
 
 

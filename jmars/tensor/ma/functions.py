@@ -183,7 +183,7 @@ def choose(indices: Any, choices: Sequence[Any], out: Any = None, mode: str = "r
 def ediff1d(arr: Any, to_end: Any = None, to_begin: Any = None) -> MaskedTensor:
     """`numpy.ma.ediff1d`: subtract neighbours in C order, with optional values before and after."""
     x = call("ma.ravel", asarray(arr))
-    x = MaskedTensor(x.data, x._mask)
+    x = MaskedTensor(x.data, x._lazy_mask)
     found: MaskedTensor = call("ma.subtract", x[1:], x[:-1])
     ends = [None if one is None else call("ma.atleast_1d", one) for one in (to_begin, to_end)]
     joined = [one for one in (ends[0], found, ends[1]) if one is not None]
@@ -204,7 +204,7 @@ def dot(a: Any, b: Any, strict: bool = False, out: Any = None) -> MaskedTensor:
 
 def _spread(x: MaskedTensor, axis: int) -> MaskedTensor:
     """Mask all elements of a line along `axis` that contains a masked element."""
-    mask = x._mask
+    mask = x._lazy_mask
     return x if mask is None else x._like(x.data, mask | call("any", mask, axis, keepdims=True))
 
 
@@ -230,18 +230,18 @@ def mask_rowcols(a: Any, axis: int | None = None) -> MaskedTensor:
     x = asarray(a)
     if x.ndim != 2:
         raise NotImplementedError("mask_rowcols works for 2D arrays only.")
-    if x._mask is None:
+    if x._lazy_mask is None:
         return x
     across = (0, 1) if axis is None else (1 if axis else 0,)
-    hit = [call("any", x._mask, 1 - one, keepdims=True) for one in across]
-    return masked_like(x.data, combined_mask(x._mask, *hit), x)
+    hit = [call("any", x._lazy_mask, 1 - one, keepdims=True) for one in across]
+    return masked_like(x.data, combined_mask(x._lazy_mask, *hit), x)
 
 
 def _spans(name: str) -> None:
     @offers(f"ma.{name}", does=f"`numpy.ma.{name}`: compute and fetch the mask, and apply NumPy's function.")
     def function(a: Any, *args: Any, **kwargs: Any) -> Any:
         x = asarray(a)
-        mask = np.ma.nomask if x._mask is None else x._mask.fetch()
+        mask = np.ma.nomask if x._lazy_mask is None else x._lazy_mask.fetch()
         stands_in = np.broadcast_to(np.zeros((), bool), x.shape)  # stands in for the data, since only the mask is used
         return getattr(np.ma, name)(np.ma.MaskedArray(stands_in, mask), *args, **kwargs)
 
@@ -270,7 +270,7 @@ def _kept(keepdims: Any) -> bool:
 
 def _all_masked(x: MaskedTensor, axis: Any, keepdims: bool) -> Tensor | None:
     """Return the mask of a reduction: true where all elements are masked."""
-    return None if x._mask is None else call("all", x._mask, axis, keepdims=keepdims)
+    return None if x._lazy_mask is None else call("all", x._lazy_mask, axis, keepdims=keepdims)
 
 
 def _total(name: str, neutral: int) -> None:
@@ -346,14 +346,14 @@ _least("max", np.ma.maximum_fill_value)
 def ptp(a: Any, axis: Any = None, out: Any = None, fill_value: Any = None, keepdims: Any = False) -> MaskedTensor:
     """`numpy.ma.ptp`: subtract the smallest from the largest element."""
     high, low = (call(f"ma.{one}", a, axis, None, fill_value, keepdims) for one in ("max", "min"))
-    return MaskedTensor(high.data - low.data, high._mask)
+    return MaskedTensor(high.data - low.data, high._lazy_mask)
 
 
 @offers("ma.count")
 def count(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     """`numpy.ma.count`: count unmasked elements; an int if there is no mask and no axis."""
     x, keepdims = asarray(a), _kept(keepdims)
-    if x._mask is None and axis is None and not keepdims:
+    if x._lazy_mask is None and axis is None and not keepdims:
         return x.size
     return call("sum", ~whole_mask(x), axis, np.intp, keepdims=keepdims)
 
@@ -370,14 +370,14 @@ def count_masked(arr: Any, axis: Any = None) -> Tensor:
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> MaskedTensor:
     """`numpy.ma.mean`: of float32 with a mask the result is float64, as in numpy.ma."""
     x, keepdims = asarray(a), _kept(keepdims)
-    if x._mask is None:
+    if x._lazy_mask is None:
         return masked_like(call("mean", x.data, axis, dtype, keepdims=keepdims), None, x)
     half = dtype is None and x.dtype == np.float16
     if dtype is None:
         dtype = np.dtype("f8") if x.dtype.kind in "biu" else np.dtype("f4") if half else None
     total = call("ma.sum", x, axis, dtype, keepdims=keepdims)
     result = call("ma.divide", call("ma.multiply", total, 1.0), count(x, axis, keepdims))
-    return call("ma.astype", result, np.float16) if half else MaskedTensor(result.data, result._mask)
+    return call("ma.astype", result, np.float16) if half else MaskedTensor(result.data, result._lazy_mask)
 
 
 @offers("ma.var")
@@ -386,7 +386,7 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: floa
         mean: Any = None) -> MaskedTensor:  # fmt: skip
     """`numpy.ma.var`: divide by the number of unmasked elements less `ddof`; masked where the divisor is 0 or less."""
     x, keepdims = asarray(a), _kept(keepdims)
-    if x._mask is None:
+    if x._lazy_mask is None:
         return masked_like(call("var", x.data, axis, dtype, ddof=ddof, keepdims=keepdims), None, x)
     n = count(x, axis, keepdims) - ddof
     middle = call("ma.mean", x, axis, dtype, keepdims=True) if mean is None or mean is _NO_VALUE else mean
@@ -397,7 +397,7 @@ def var(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: floa
     result = call("ma.divide", total, n)
     if result.ndim:
         result = masked_like(result.data, combined_mask(_all_masked(x, axis, keepdims), n <= 0))
-    return masked_like(result.data, result._mask, x)
+    return masked_like(result.data, result._lazy_mask, x)
 
 
 @offers("ma.std")
@@ -433,7 +433,7 @@ def _running(name: str, neutral: int) -> None:
     @takes_out(name)
     def function(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> MaskedTensor:
         x = asarray(a)
-        mask = x._mask if axis is not None or x._mask is None else tensor_ravel(x._mask)
+        mask = x._lazy_mask if axis is not None or x._lazy_mask is None else tensor_ravel(x._lazy_mask)
         return masked_like(FUNCTIONS[name](filled(x, neutral), axis, dtype), mask)
 
 
@@ -474,14 +474,16 @@ def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, endwith: b
     x = asarray(a)
     if axis is None:
         x, axis = (
-            masked_like(tensor_ravel(x.data), None if x._mask is None else tensor_ravel(x._mask), x),
+            masked_like(tensor_ravel(x.data), None if x._lazy_mask is None else tensor_ravel(x._lazy_mask), x),
             -1,
         )
-    if x._mask is None:
+    if x._lazy_mask is None:
         return masked_like(call("sort", x.data, axis, kind), None, x)
     if fill_value is not None:  # elements equal to the fill value may mix with masked elements
         at = argsort(x, axis, kind, None, endwith, fill_value)
-        return masked_like(call("take_along_axis", x.data, at, axis), call("take_along_axis", x._mask, at, axis), x)
+        return masked_like(
+            call("take_along_axis", x.data, at, axis), call("take_along_axis", x._lazy_mask, at, axis), x
+        )
     axis = np.lib.array_utils.normalize_axis_index(axis, x.ndim)
     shape = tuple(-1 if i == axis else 1 for i in range(x.ndim))
     place = reshape(call("arange", x.shape[axis], chunks=(x.chunks[axis],)), shape)
@@ -496,15 +498,15 @@ def median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = Fa
            ) -> MaskedTensor:  # fmt: skip
     """`numpy.ma.median`: NaN if an unmasked element is NaN; masked if all elements are masked."""
     x, keepdims = asarray(a), _kept(keepdims)
-    if x._mask is None:
+    if x._lazy_mask is None:
         return MaskedTensor(call("median", x.data, axis, keepdims=keepdims), None)
     if x.dtype.kind not in "biuf":
         raise UnsupportedError(f"np.ma.median of {x.dtype} is not in jmars; compute it on the value, x.fetch()")
     data = x.data if x.dtype.kind == "f" else astype(x.data, np.dtype("f8"))
-    some = x._mask & ~call("all", x._mask, axis, keepdims=True)  # nanmedian warns of the other lines
+    some = x._lazy_mask & ~call("all", x._lazy_mask, axis, keepdims=True)  # nanmedian warns of the other lines
     result = call("nanmedian", tensor_where(some, data.dtype.type(np.nan), data), axis, keepdims=keepdims)
     if x.dtype.kind == "f":
-        broken = call("any", ufunc("isnan")(data) & ~x._mask, axis, keepdims=keepdims)
+        broken = call("any", ufunc("isnan")(data) & ~x._lazy_mask, axis, keepdims=keepdims)
         result = tensor_where(broken, data.dtype.type(np.nan), result)
     return MaskedTensor(result, _all_masked(x, axis, keepdims))
 

@@ -137,12 +137,12 @@ class MaskedTensor(MaskedMethods):
     ([0, 1, 2, 3, None, None], 6)
     """
 
-    __slots__ = ("__weakref__", "_data", "_fill_value", "_hardmask", "_mask")
+    __slots__ = ("__weakref__", "_data", "_fill_value", "_hardmask", "_lazy_mask")
     __array_priority__ = 1001.0  # above Tensor
 
     def __init__(self, data: Tensor, mask: Tensor | None, fill_value: Any = None, hardmask: bool = False) -> None:
         self._data = data
-        self._mask = mask  # of the data's shape; None: no mask
+        self._lazy_mask = mask  # of the data's shape; None: no mask
         self._fill_value = fill_value  # None: numpy.ma's default for the dtype
         self._hardmask = hardmask  # whether masked elements stay masked when written to
 
@@ -156,19 +156,28 @@ class MaskedTensor(MaskedMethods):
     @property
     def mask(self) -> Any:
         """The mask, a tensor of bool; `numpy.ma.nomask` if there is none."""
-        return nomask if self._mask is None else self._mask
+        return nomask if self._lazy_mask is None else self._lazy_mask
+
+    @property
+    def _mask(self) -> Any:
+        """The mask, as numpy.ma's own code reads and sets it."""
+        return self.mask
+
+    @_mask.setter
+    def _mask(self, value: Any) -> None:
+        self._lazy_mask = None if value is nomask else as_tensor(value)
 
     @mask.setter
     def mask(self, value: Any) -> None:
         value = True if value is masked else value
-        if self._mask is None:
+        if self._lazy_mask is None:
             if value is nomask:
                 return
-            self._mask = _none_masked(self._data)
+            self._lazy_mask = _none_masked(self._data)
         if isinstance(value, Tensor | np.ndarray | list | tuple) and np.shape(value) != self.shape:
             value = call("reshape", as_tensor(value), self.shape) if np.size(value) == self.size > 1 else value
         new = call("method.astype", as_tensor(value), bool)
-        self._mask[...] = new | self._mask if self._hardmask else new
+        self._lazy_mask[...] = new | self._lazy_mask if self._hardmask else new
 
     @property
     def fill_value(self) -> Any:
@@ -192,7 +201,7 @@ class MaskedTensor(MaskedMethods):
     @shape.setter
     def shape(self, lengths: Any) -> None:
         shaped = call("ma.reshape", self, lengths)  # other handles of data and mask keep their shape
-        self._data, self._mask = shaped._data, shaped._mask
+        self._data, self._lazy_mask = shaped._data, shaped._lazy_mask
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -233,11 +242,11 @@ class MaskedTensor(MaskedMethods):
 
     def parts(self) -> list[Tensor]:
         """Return the data, and the mask if any."""
-        return [self._data] if self._mask is None else [self._data, self._mask]
+        return [self._data] if self._lazy_mask is None else [self._data, self._lazy_mask]
 
     def here(self) -> Any:
         """The value as a `numpy.ma.MaskedArray` where the elements are in this process; else None."""
-        data, mask = self._data._place.memory, nomask if self._mask is None else self._mask._place.memory
+        data, mask = self._data._place.memory, nomask if self._lazy_mask is None else self._lazy_mask._place.memory
         if data is None or mask is None or not data.ndim or data.dtype.names is not None:
             return None
         found: Any = data.view(np.ma.MaskedArray)
@@ -266,11 +275,11 @@ class MaskedTensor(MaskedMethods):
 
     def state(self) -> Any:
         """Return parts, fill value and hardness of the mask."""
-        return self._data, self._mask, self._fill_value, self._hardmask
+        return self._data, self._lazy_mask, self._fill_value, self._hardmask
 
     def restore(self, state: Any) -> None:
         """Restore a result of `state`."""
-        self._data, self._mask, self._fill_value, self._hardmask = state
+        self._data, self._lazy_mask, self._fill_value, self._hardmask = state
 
     def execute(self) -> MaskedTensor:
         """Compute on the cluster and keep the chunks there; returns the array itself."""
@@ -337,7 +346,10 @@ class MaskedTensor(MaskedMethods):
             raise TypeError("iteration over a 0-d array")
         if self.ndim > 1 or self.dtype.names is not None or not can_compute():
             return (self[i] for i in range(self.shape[0]))
-        data, mask = elements(self._data), itertools.repeat(False) if self._mask is None else elements(self._mask)
+        data, mask = (
+            elements(self._data),
+            itertools.repeat(False) if self._lazy_mask is None else elements(self._lazy_mask),
+        )
         return map(self._element, data, mask)
 
     def __str__(self) -> str:
@@ -375,7 +387,7 @@ class MaskedTensor(MaskedMethods):
 
     def __getitem__(self, index: Any) -> Any:
         index = _plain_index(index)
-        return self._element(self._data[index], None if self._mask is None else self._mask[index])
+        return self._element(self._data[index], None if self._lazy_mask is None else self._lazy_mask[index])
 
     def _element(self, data: Any, mask: Any) -> Any:
         """A part of the array; where the value of an element is known, NumPy's scalar or `numpy.ma.masked`."""
@@ -388,26 +400,26 @@ class MaskedTensor(MaskedMethods):
     def __setitem__(self, index: Any, value: Any) -> None:
         index = _plain_index(index)
         if value is masked:
-            if self._mask is None:
-                self._mask = _none_masked(self._data)
-            self._mask[index] = True
+            if self._lazy_mask is None:
+                self._lazy_mask = _none_masked(self._data)
+            self._lazy_mask[index] = True
             return
         is_row = index.__class__ is int and isinstance(value, MaskedTensor) and value.shape == self.shape[1:]
         if is_row and value._data._place.buffer is self._data._place.buffer:
             refuse_swap(value._data, sys._getframe(1))
         data = data_of(value) if isinstance(value, MaskedTensor | np.ma.MaskedArray) else value
         mask = mask_of(value)
-        if self._hardmask and self._mask is not None:
-            kept, old = (Tensor(part.data)[index] for part in (self._mask, self._data))
+        if self._hardmask and self._lazy_mask is not None:
+            kept, old = (Tensor(part.data)[index] for part in (self._lazy_mask, self._data))
             self._data[index] = call("where", kept, old, data)
             if mask is not None:
-                self._mask[index] = kept | mask
+                self._lazy_mask[index] = kept | mask
             return
         self._data[index] = data
-        if mask is not None and self._mask is None:
-            self._mask = _none_masked(self._data)
-        if self._mask is not None:
-            self._mask[index] = False if mask is None else mask
+        if mask is not None and self._lazy_mask is None:
+            self._lazy_mask = _none_masked(self._data)
+        if self._lazy_mask is not None:
+            self._lazy_mask[index] = False if mask is None else mask
 
     def _like(self, data: Tensor, mask: Tensor | None) -> MaskedTensor:
         """Make a masked tensor of other data with this array's fill value and hardness."""
@@ -418,10 +430,10 @@ class MaskedTensor(MaskedMethods):
         """Replace data and mask by `other`'s, of the same shape, cast to this dtype, as `x += 1` does."""
         data, mask = data_of(other), mask_of(other)
         self._data._assign(data)
-        if mask is not None and self._mask is None:
-            self._mask = Tensor(mask.data)
-        elif self._mask is not None:
-            self._mask._assign(_none_masked(self._data) if mask is None else mask)
+        if mask is not None and self._lazy_mask is None:
+            self._lazy_mask = Tensor(mask.data)
+        elif self._lazy_mask is not None:
+            self._lazy_mask._assign(_none_masked(self._data) if mask is None else mask)
         return self
 
     def view(self, dtype: Any = None, type: Any = None, fill_value: Any = None) -> Any:
@@ -439,7 +451,7 @@ class MaskedTensor(MaskedMethods):
         data = call("method.view", self._data)
         if is_class and not issubclass(wanted, np.ma.MaskedArray):
             return data
-        made = self._like(data, None if self._mask is None else call("method.view", self._mask))
+        made = self._like(data, None if self._lazy_mask is None else call("method.view", self._lazy_mask))
         if fill_value is not None:
             made.fill_value = fill_value
         return made
@@ -504,18 +516,18 @@ class MaskedTensor(MaskedMethods):
 
     def rechunk(self, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> MaskedTensor:
         """Change the chunk sizes of data and mask."""
-        mask = None if self._mask is None else self._mask.rechunk(chunk_size, chunks)
+        mask = None if self._lazy_mask is None else self._lazy_mask.rechunk(chunk_size, chunks)
         return self._like(self._data.rechunk(chunk_size, chunks), mask)
 
     @property
     def real(self) -> MaskedTensor:
         """Real parts."""
-        return MaskedTensor(self._data.real, self._mask)
+        return MaskedTensor(self._data.real, self._lazy_mask)
 
     @property
     def imag(self) -> MaskedTensor:
         """Imaginary parts."""
-        return MaskedTensor(self._data.imag, self._mask)
+        return MaskedTensor(self._data.imag, self._lazy_mask)
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("__") and hasattr(np.ma.MaskedArray, name):
@@ -543,7 +555,7 @@ def data_of(value: Any) -> Any:
 def mask_of(value: Any) -> Tensor | None:
     """Return the mask of a masked array; None without a mask."""
     if isinstance(value, MaskedTensor):
-        return value._mask
+        return value._lazy_mask
     if isinstance(value, np.ma.MaskedArray) and value.mask is not nomask:
         return as_tensor(np.asarray(value.mask))
     return None
@@ -586,13 +598,13 @@ def put(a: Any, indices: Any, values: Any, mode: str = "raise") -> None:
     if not isinstance(a, MaskedTensor):
         call("put", a, indices, data_of(values), mode)
         return
-    if a.hardmask and a._mask is not None:
+    if a.hardmask and a._lazy_mask is not None:
         raise UnsupportedError("np.ma.put into a hard mask is not in jmars; write x[...] = v, or soften_mask() first")
     lost = mask_of(values)
     _writable(a, lost)
     call("put", a._data, indices, data_of(values), mode)
-    if a._mask is not None:
-        call("put", a._mask, indices, False if lost is None else lost, mode)
+    if a._lazy_mask is not None:
+        call("put", a._lazy_mask, indices, False if lost is None else lost, mode)
 
 
 @offers("ma.putmask")
@@ -602,15 +614,15 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
     if not isinstance(a, MaskedTensor):
         call("copyto", a, data_of(values), where=where)
         return
-    hard = a.hardmask and a._mask is not None
+    hard = a.hardmask and a._lazy_mask is not None
     _writable(a, lost)
     call("copyto", a._data, data_of(values), where=where)
-    if a._mask is not None and not (hard and lost is None):
-        new = False if lost is None else a._mask | lost if hard else lost
-        call("copyto", a._mask, new, where=where)
+    if a._lazy_mask is not None and not (hard and lost is None):
+        new = False if lost is None else a._lazy_mask | lost if hard else lost
+        call("copyto", a._lazy_mask, new, where=where)
 
 
 def _writable(a: MaskedTensor, lost: Any) -> None:
     """Make a mask if masked values come in."""
-    if lost is not None and a._mask is None:
-        a._mask = whole_mask(a)
+    if lost is not None and a._lazy_mask is None:
+        a._lazy_mask = whole_mask(a)

@@ -120,8 +120,8 @@ def _function(name: str) -> Callable[..., Any]:
         result = as_tensor(theirs(*inputs, *others[len(more) :], **kwargs))
         mask = combined_mask(_undefined(name, inputs, result), *(mask_of(one) for one in (a, *more)))
         made = masked_like(result, mask, a, *more)
-        if made._mask is not None:
-            made._data = _with_first_operand(made._mask, inputs[0], result, safe=name in _DOMAINS and bool(more))
+        if made._lazy_mask is not None:
+            made._data = _with_first_operand(made._lazy_mask, inputs[0], result, safe=name in _DOMAINS and bool(more))
         return made
 
     function.__name__ = function.__qualname__ = name

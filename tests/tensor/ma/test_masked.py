@@ -453,3 +453,16 @@ def test_a_sort_along_an_axis_that_is_not_there_is_numpys_error():
             ma.sort(x, axis)
         with pytest.raises(np.exceptions.AxisError, match=f"axis {axis} is out of bounds"):
             x.sort(axis)
+
+
+@pytest.mark.parametrize("mask", [np.ma.nomask, [True, False, False]])
+@pytest.mark.parametrize(
+    "name", ["sum", "mean", "asarray", "asanyarray", "getmaskarray", "average", "masked_array", "add"]
+)
+def test_numpys_own_functions_take_tensors_with_and_without_a_mask(name, mask):
+    given = np.ma.array([3.0, 1.0, 2.0], mask=mask)
+    function = getattr(np.ma, name)
+    more = [1] if name == "add" else []
+    found = function(mt.ma.asarray(given), *more)
+    found = found.fetch() if hasattr(found, "fetch") else found
+    assert repr(found) == repr(function(given, *more))
