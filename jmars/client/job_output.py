@@ -18,7 +18,6 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 from jmars.client.notebook_views import cell_header
@@ -191,7 +190,7 @@ class ErrorOutput:
         self._live.pop((job, worker), None)
         if live:
             self._live[job, worker] = f"({worker}) {live}"
-        self.live = next(islice(reversed(self._live.values()), 1), "")
+        self.live = next(reversed(self._live.values()), "")
         self._write(
             f"({worker}) {left_out_text(line.line)}" if line.kind == LEFT_OUT else _shown(worker, line).text
             for line in lines
@@ -200,7 +199,7 @@ class ErrorOutput:
     def end(self, job: str) -> None:
         """Write incomplete lines of lost workers."""
         self._write([self._live.pop(key) for key in list(self._live) if key[0] == job])
-        self.live = ""
+        self.live = next(reversed(self._live.values()), "")
 
     def _write(self, texts: Any) -> None:
         text = "".join(f"{one}\n" for one in texts)

@@ -17,7 +17,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.client import Cluster
-from jmars.client.job_output import JobOutput
+from jmars.client.job_output import ErrorOutput, JobOutput
 from jmars.config import config
 from jmars.errors import SettingError, WorkerLostError
 from jmars.remote import spawn
@@ -108,6 +108,14 @@ def test_a_division_by_zero_in_a_function_warns(cluster, capfd):
 def _raise_at_zero():
     with np.errstate(divide="raise"):
         return np.ones(3) / 0
+
+
+def test_the_end_of_a_job_leaves_the_incomplete_line_of_another(capfd):
+    output = ErrorOutput()
+    output.take("job-1", "worker-0", [], "10%")
+    output.take("job-2", "worker-1", [], "20%")
+    output.end("job-2")
+    assert output.live == "(worker-0) 10%" and words(capfd) == ["20%"]
 
 
 def test_functions_of_blocks_print(cluster, capfd):

@@ -158,15 +158,6 @@ class MaskedTensor(MaskedMethods):
         """The mask, a tensor of bool; `numpy.ma.nomask` if there is none."""
         return nomask if self._lazy_mask is None else self._lazy_mask
 
-    @property
-    def _mask(self) -> Any:
-        """The mask, as numpy.ma's own code reads and sets it."""
-        return self.mask
-
-    @_mask.setter
-    def _mask(self, value: Any) -> None:
-        self._lazy_mask = None if value is nomask else as_tensor(value)
-
     @mask.setter
     def mask(self, value: Any) -> None:
         value = True if value is masked else value
@@ -178,6 +169,15 @@ class MaskedTensor(MaskedMethods):
             value = call("reshape", as_tensor(value), self.shape) if np.size(value) == self.size > 1 else value
         new = call("method.astype", as_tensor(value), bool)
         self._lazy_mask[...] = new | self._lazy_mask if self._hardmask else new
+
+    @property
+    def _mask(self) -> Any:
+        """The mask, as numpy.ma's own code reads and sets it."""
+        return self.mask
+
+    @_mask.setter
+    def _mask(self, value: Any) -> None:
+        self._lazy_mask = None if value is nomask else as_tensor(value)
 
     @property
     def fill_value(self) -> Any:
@@ -346,11 +346,8 @@ class MaskedTensor(MaskedMethods):
             raise TypeError("iteration over a 0-d array")
         if self.ndim > 1 or self.dtype.names is not None or not can_compute():
             return (self[i] for i in range(self.shape[0]))
-        data, mask = (
-            elements(self._data),
-            itertools.repeat(False) if self._lazy_mask is None else elements(self._lazy_mask),
-        )
-        return map(self._element, data, mask)
+        mask = itertools.repeat(False) if self._lazy_mask is None else elements(self._lazy_mask)
+        return map(self._element, elements(self._data), mask)
 
     def __str__(self) -> str:
         return self.formatted(str)
