@@ -7,7 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-pytest.importorskip("numcodecs.blosc").get_mutex()  # a lock that lasts as long as the process
+
+@pytest.fixture(scope="session", autouse=True)
+def lock_of_blosc(request: pytest.FixtureRequest) -> None:
+    """Blosc's lock lasts as long as the process."""
+    pytest.importorskip("numcodecs.blosc").get_mutex()
+    if (check := request.config.pluginmanager.get_plugin("jmars-leak-check")) is not None:
+        check.accept()
 
 
 @pytest.fixture(autouse=True)
