@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,3 +71,11 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
         else Cluster(n_workers=2, memory_limit="512MiB") as started
     ):
         yield started
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, also where the tests were started with SIGINT ignored, as by `nohup … &`."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

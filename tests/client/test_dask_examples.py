@@ -323,14 +323,6 @@ def test_data_frames_are_shuffled_without_files(cluster, tmp_path):
     assert found.index.is_monotonic_increasing and not list(tmp_path.iterdir())
 
 
-@pytest.fixture
-def interruptible():
-    """Ctrl+C raises KeyboardInterrupt, also where the tests were started in the background."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def test_an_interrupt_cancels_the_job(cluster, tmp_path, interruptible):
     os.mkfifo(tmp_path / "runs")
 

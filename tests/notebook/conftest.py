@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -111,11 +110,3 @@ def lasting_notebook() -> Iterator[CellNotebook]:
     """`in_process`, for the examples of Hypothesis."""
     with in_process() as made:
         yield made
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """SIGINT raises KeyboardInterrupt, also where the tests were started with SIGINT ignored, as by `nohup … &`."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)

@@ -137,7 +137,7 @@ def test_an_exit_of_a_part_is_an_error_with_its_status():
         tasks.fetch()
 
 
-def test_an_interrupt_ends_all_parts():
+def test_an_interrupt_ends_all_parts(interruptible):
     tasks = load_tasks({"tasks": {"a": SLOW, "b": SLOW}}, parts="processes")
     main = threading.get_ident()
 
