@@ -89,7 +89,7 @@ class JobRegistry:
         self._show_lines()
 
     def _show_lines(self) -> None:
-        """Show lines of jobs whose handles are here; those of other jobs wait for a handle."""
+        """Show lines of jobs with a handle in this process; lines of other jobs wait for a handle."""
         with self._lock:
             found = [(self._find_running(told["job"]), told) for told in self._lines]
             self._lines = deque((told for job, told in found if job is None), _EARLY)

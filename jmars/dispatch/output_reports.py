@@ -165,7 +165,7 @@ class OutputReports:
         return self._lines.setdefault(table.number, JobLines(monotonic()))
 
     def _table(self, worker: int, flag: int) -> JobTable | None:
-        """The job of a text: the marked one if its functions run there, else the one whose functions run there."""
+        """The job of a text: the marked job if the worker runs its functions, else the job that it runs."""
         running = [batch.table for batch in self._workers[worker].batches if batch.capped]
         marked = self._jobs.flags.job_at(flag)
         if marked is not None and (not running or any(table.number == marked for table in running)):

@@ -314,7 +314,7 @@ class StopGrace:
         self._used: dict[int, float] = {}
 
     def look(self, now: float, uses: Mapping[int, ProcessUsage | None]) -> list[int]:
-        """Add samples by pid, None where the system does not tell; returns pids whose time is over, once each."""
+        """Add samples by pid, None if the system gives none; returns pids at the end of their grace, once each."""
         passed, self._looked = min(now - self._looked, GRACE_LOOK_SECONDS), now
         over = []
         for pid, use in uses.items():

@@ -26,7 +26,7 @@ def library(name: str, extra: str) -> Any:
 
 
 def place_of(path: Any) -> str:
-    """A URL as it is, or an absolute path."""
+    """A URL unchanged, or an absolute path."""
     if not isinstance(path, str | os.PathLike):
         raise UnsupportedError(f"workers open files by path or URL, not by {type(path).__name__}; give the path")
     return path if is_url(path) else os.path.abspath(os.fspath(path))

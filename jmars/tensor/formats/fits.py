@@ -1,6 +1,6 @@
 """FITS images and cubes, by astropy (extra `astronomy`).
 
-An image that is stored as it is, without scaling, is an array without gaps: workers map the file, as an .npy file.
+An image without scaling or compression is an array without gaps: workers map the file, as an .npy file.
 Scaled and compressed images are read by astropy's sections. Written files have a single image, whose elements the
 workers write to the mapped file (atomic_file.py).
 Source: https://fits.gsfc.nasa.gov/fits_standard.html.
@@ -30,7 +30,7 @@ from jmars.tensor.tensor import Tensor, as_tensor
 
 BITPIX = {8: "u1", 16: ">i2", 32: ">i4", 64: ">i8", -32: ">f4", -64: ">f8"}  # dtypes of elements as they are stored
 RECORD = 2880  # bytes
-OF_DATA = {"BSCALE", "BZERO", "BLANK", "CHECKSUM", "DATASUM"}  # cards of other data than those that are written
+OF_DATA = {"BSCALE", "BZERO", "BLANK", "CHECKSUM", "DATASUM"}  # cards that describe the data of another image
 
 
 @offers("from_fits")

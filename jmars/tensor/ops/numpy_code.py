@@ -26,7 +26,7 @@ _SMALLEST = 2**12  # bytes above which an array becomes a tensor: `np.outer` of 
 _LONG = 100  # entries of a list that are searched; longer lists hold numbers, or begin with an array
 
 
-MEANT: dict[Any, Any] = {}  # functions and classes of NumPy's code whose meaning on tensors is no name of the table
+MEANT: dict[Any, Any] = {}  # of functions and classes without a name in the table: their counterpart on tensors
 
 
 def offer_numpys(
