@@ -44,6 +44,21 @@ def _flags_of_this_test() -> Iterator[None]:
         sys.modules["jmars.client.cluster"]._settings.clear()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _kills_of_one_process() -> Iterator[None]:
+    """A test that kills process 0 fails; else `os.kill(0, …)` ends all tests, with the shell that started the tests."""
+    kill = os.kill
+
+    def kill_one(pid: int, number: int) -> None:
+        if pid <= 0 and number:
+            raise ValueError(f"os.kill({pid}, {number}) would kill a group of processes")
+        kill(pid, number)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "kill", kill_one)
+        yield
+
+
 @pytest.fixture
 def runtime_dir() -> Path:
     """The runtime folder of this test alone; jmars uses it through $JMARS_RUNTIME_DIR."""

@@ -359,6 +359,7 @@ class Cluster(HostClusters, Shown):
         kept graph structures: their bytes (`size`) and how often a submission `found`, `missed` or `dropped` one. A
         cluster on Dask or Ray has `engine` (kind, address, mode), and says what the engine promises: `security`, and
         `promises` that it does not keep; `pid` and `memory` of a worker are absent while the engine does not tell them.
+        The `pid` of a worker that starts, or starts again after its death, is None.
         """
         found: dict[str, Any] = self.ask("host", "info")
         return found | {"workers": list(found["workers"]), "memory": {**found["memory"], "kernel": kept_bytes()}}

@@ -169,7 +169,7 @@ class HostMachine:
         return [
             {
                 "name": worker.name,
-                "pid": pids.get(worker.name, 0),
+                "pid": pids.get(worker.name),  # not 0: os.kill(0, …) would end all processes of the caller's group
                 "state": LEAVING if scaling.leaves(worker.index) else _state(worker, worker.name in pids),
                 "memory": private.get(worker.name, 0),
                 "running": worker.running,

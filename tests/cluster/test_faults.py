@@ -32,6 +32,19 @@ def work() -> tuple[TensorData, float]:
     return total(apply(double, apply(double, numbers(CHUNKS, SIZE)))), 4 * SIZE * sum(range(CHUNKS))
 
 
+def test_a_worker_that_starts_again_has_no_pid(cluster):
+    known: set[int | None] = set()
+    for _ in range(3):
+        killed = [worker["pid"] for worker in cluster.info()["workers"]]
+        for pid in killed:
+            os.kill(pid, signal.SIGKILL)
+        now = killed
+        while None in now or set(now) & set(killed):
+            now = [worker["pid"] for worker in cluster.info()["workers"]]
+            known.update(now)
+    assert None in known and min(pid for pid in known if pid is not None) > 1
+
+
 def progress(job) -> float:
     """Share of the operands that are done."""
     known = job.describe()
