@@ -51,7 +51,7 @@ from jmars.tensor.operand import (
     new_data,
     note_origin,
 )
-from jmars.tensor.ops.map_blocks import FunctionPickler, pickled, unpickled
+from jmars.tensor.ops.map_blocks import AS_PYTHON_STARTS, FunctionPickler, pickled, unpickled
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.units import parse_bytes
@@ -625,7 +625,6 @@ def _bytes(grid: ChunkGrid) -> ChunkType:
 
 
 _NOTHING = nullcontext()
-_AS_PYTHON_STARTS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}
 
 
 def call_spawned(out: None, inputs: Sequence[Array], params: tuple[Any, ...], arg: bytes) -> Pieces:
@@ -633,7 +632,7 @@ def call_spawned(out: None, inputs: Sequence[Array], params: tuple[Any, ...], ar
     name, blob, objects, outputs, environment = params
     function = unpickled(blob)
     args, kwargs = _Opener(arg, inputs, objects).load()
-    with _variables(environment) if environment else _NOTHING, np.errstate(**_AS_PYTHON_STARTS):  # type: ignore[arg-type]
+    with _variables(environment) if environment else _NOTHING, np.errstate(**AS_PYTHON_STARTS):  # type: ignore[arg-type]
         result = function(*args, **kwargs)
     values = [result] if outputs is None else _by_name(name, result, outputs)
     try:

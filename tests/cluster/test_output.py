@@ -54,6 +54,23 @@ def test_prints_logs_and_warnings_come_in_order_with_places(cluster, capfd):
     assert worker in ("(worker-0", "(worker-1") and [label for label, _, _ in found] == [worker + at for at in places]
 
 
+def test_floating_point_errors_in_users_functions_warn_with_their_places(cluster, capfd):
+    def quiet(block):
+        with np.errstate(divide="ignore"):
+            return np.log(block)
+
+    def loud(block):
+        return np.log(block)
+
+    numbers = mt.arange(4.0, chunk_size=2)
+    np.testing.assert_array_equal(cluster.submit(numbers.map_blocks(quiet)).result()[:2], [-np.inf, 0])
+    assert not words(capfd)
+    cluster.submit(numbers.map_blocks(loud)).result()
+    ((label, _, text),) = lines(capfd)
+    assert text == "RuntimeWarning: divide by zero encountered in log"
+    assert label.endswith(f", test_output.py:{loud.__code__.co_firstlineno + 1}")
+
+
 def test_warnings_go_to_a_stream_of_the_function(cluster, capfd):
     def tell():
         with contextlib.redirect_stderr(io.StringIO()) as kept:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 from unittest.mock import MagicMock, Mock
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
+from jmars.remote import spawn
 from jmars.tensor.engine import with_placeholders
 from jmars.tensor.ops.map_blocks import closure_error
 
@@ -123,6 +125,21 @@ HANDS = [
 def test_where_no_value_can_be_computed_it_is_refused_by_name(hand_over):
     with with_placeholders(), pytest.raises(UnsupportedError, match=r"the function function uses the tensor held"):
         hand_over(free(mean))
+
+
+def test_what_cannot_be_pickled_is_refused_by_name():
+    held = threading.Lock()
+
+    def locked(block):
+        with held:
+            return block + 1
+
+    text = r"the function locked uses held, a lock that cannot be sent to workers \(.*\); make it inside the function"
+    for send in (lambda f: mt.ones(4).map_blocks(f, dtype=float), spawn, lambda f: spawn(print, args=(f,))):
+        with pytest.raises(UnsupportedError, match=text):
+            send(locked)
+    with pytest.raises(TypeError, match=r"cannot pickle '_thread\.lock' object"):
+        spawn(print, args=(held,))
 
 
 @pytest.mark.parametrize("hand_over", HANDS)

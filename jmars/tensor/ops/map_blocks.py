@@ -218,7 +218,8 @@ class MapBlocks(Operand):
             work = out.nbytes + sum(chunk.nbytes for chunk in types)  # result and temporaries
             slots = tuple(range(len(types)))
             own = self.is_library
-            call = Call(call_user, params, slots, out, self.with_block_id, work, runs_user_code=True, is_library=own)
+            function = call_user if own else call_with_warnings
+            call = Call(function, params, slots, out, self.with_block_id, work, runs_user_code=True, is_library=own)
             return single(self.function, types, call)
 
         rows = np.stack([np.broadcast_to(g.ids, shape).reshape(-1) for g in factors], axis=1)
@@ -259,15 +260,28 @@ def call_user(
     return out
 
 
+AS_PYTHON_STARTS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}  # as `np.errstate` says
+
+
+def call_with_warnings(
+    out: Array | None, inputs: Sequence[Array], params: tuple[str, bytes, bool, np.dtype[Any]], arg: Any
+) -> Array:
+    """Calls a function that the user wrote: NumPy warns of floating point errors in it, as in the notebook."""
+    with np.errstate(**AS_PYTHON_STARTS):  # type: ignore[arg-type]
+        return call_user(out, inputs, params, arg)
+
+
 class FunctionPickler(cloudpickle.Pickler):  # type: ignore[misc]  # it carries no types
     """Pickles user functions; replaces jmars functions and classes by NumPy's, since blocks are NumPy arrays."""
 
     def dump(self, obj: Any) -> Any:
-        """Pickles `obj`; a function that captures a tensor raises an UnsupportedError with the tensor's name."""
+        """Pickles `obj`; raises an UnsupportedError with the name of what a function uses and workers cannot get."""
         try:
             return super().dump(obj)
         except UnsupportedError as error:
             raise self.named(obj) or error from None
+        except Exception as error:
+            raise _unpicklable(obj, error) or error from None
 
     def named(self, obj: Any) -> UnsupportedError | None:
         """A more precise error for an object that captures a tensor, or None."""
@@ -660,6 +674,21 @@ argument
                     f"the function {function.__name__} uses the tensor {name}, whose value cannot be computed here; "
                     "give it to the function as an argument"
                 )
+    return None
+
+
+def _unpicklable(value: Any, error: Exception) -> UnsupportedError | None:
+    """An error for the first function in `value` that uses what cannot be pickled; None if there is none."""
+    for function in _functions(value):
+        for name, one in _surroundings(function):
+            if not isinstance(one, FunctionType):
+                try:
+                    cloudpickle.dumps(one)
+                except Exception:
+                    return UnsupportedError(
+                        f"the function {function.__name__} uses {name}, a {type(one).__name__} that cannot be sent to "
+                        f"workers ({error}); make it inside the function"
+                    )
     return None
 
 
