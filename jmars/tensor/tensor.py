@@ -314,6 +314,10 @@ class Tensor(TensorMethods, TensorOperators):
         value = np.asarray(self.fetch(), self.dtype)  # fetch() of a tensor without axes returns a scalar
         return value if dtype is None else value.astype(dtype, copy=False)
 
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
+        """Hand the value to Arrow, for pyarrow and polars."""
+        return call("method.arrow", self, None, requested_schema)
+
     def item(self, *args: Any) -> Any:
         """Return an element as a Python number."""
         return self.fetch().item(*args)

@@ -20,11 +20,11 @@ TABLE = """
             tensor/parts.py optimize/parts.py optimize/sources.py
   2490  files
             tensor/files.py tensor/zarr_arrays.py tensor/whole_zarr.py tensor/ops/npy.py tensor/atomic_file.py
-  1400  formats of images, telescopes and weather
+  1860  formats of images, telescopes, weather and tables
             tensor/formats/*
  16017  NumPy functions
             tensor/ops/*
-  2040  masked arrays
+  2055  masked arrays
             tensor/ma/*
   1450  foreign chunks and duck arrays
             tensor/chunk_types/* tensor/array_api.py array_api.py tensor/numba_values.py

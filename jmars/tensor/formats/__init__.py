@@ -1,4 +1,4 @@
-"""Formats of images, telescopes and weather: each reads by `from_blocks`, and the workers write.
+"""Formats of images, telescopes, weather and tables: each reads by `from_blocks`, and the workers write.
 
 A format's library belongs to an extra and is imported where a file of the format is read or written.
 
@@ -10,8 +10,9 @@ A format's library belongs to an extra and is imported where a file of the forma
 - fits.py: FITS images and cubes, by astropy
 - netcdf.py: variables of NetCDF 4 files, by h5netcdf
 - grib.py: fields of GRIB files, by cfgrib
+- parquet.py: columns of Parquet files and Arrow tables, by pyarrow
 """
 
-from jmars.tensor.formats import fits, grib, netcdf, ome_zarr, rasters, tiff, zarr_groups
+from jmars.tensor.formats import fits, grib, netcdf, ome_zarr, parquet, rasters, tiff, zarr_groups
 
-__all__ = ["fits", "grib", "netcdf", "ome_zarr", "rasters", "tiff", "zarr_groups"]
+__all__ = ["fits", "grib", "netcdf", "ome_zarr", "parquet", "rasters", "tiff", "zarr_groups"]

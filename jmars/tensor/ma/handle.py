@@ -301,6 +301,11 @@ class MaskedTensor(MaskedMethods):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         asking = sys._getframe(1).f_code
+        if f"{os.sep}pandas{os.sep}" in asking.co_filename:
+            raise UnsupportedError(
+                f"pandas would ignore the mask of a {type(self).__name__}, so jmars refuses it; give it x.fetch(), "
+                "whose masked elements become missing values"
+            )
         name = _FORGETFUL.get(asking.co_name)
         if name is not None and f"{os.sep}numpy{os.sep}" in asking.co_filename:
             raise UnsupportedError(
@@ -308,6 +313,12 @@ class MaskedTensor(MaskedMethods):
                 f"call np.ma.{name}(x.fetch()), or call it in a %%jmars cell"
             )
         return self._data.__array__(dtype, copy)  # numpy.ma, too, returns the data including masked elements
+
+    def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
+        """Hand the value to Arrow, for pyarrow and polars; masked elements are null."""
+        check_size(self._data)
+        value = np.ma.asarray(self.fetch())
+        return call("method.arrow", value.data, np.ma.getmaskarray(value), requested_schema)
 
     def item(self, *args: Any) -> Any:
         """Return an element as a Python number, None if masked."""
