@@ -304,13 +304,11 @@ class Cluster(HostClusters, Shown):
         with self._lock:
             move_here(self, data)
             values = self.kept.submitted(data)
-            self.uploads.send(data)
             linked = LinkedGraph.of(data, self._held)
-            keys = [node.key for node in linked.nodes]
             uploaded: list[str] = []
             results: list[str] = []  # arrays that are themselves results: they keep their names
             try:
-                self.uploads.upload(linked, keys, uploaded, results)
+                linked, keys = self.uploads.upload(linked, uploaded, results)
                 start = partial(
                     self._sent_graphs.start, linked, keys, name, ticket, descriptors_of(data, single, packed), values
                 )
@@ -482,9 +480,9 @@ class Cluster(HostClusters, Shown):
         self.kept.computed(data, warned)
         self._brought.add(data, values)
 
-    def release(self, key: str) -> None:
-        """Release the value of a key; no effect where the key is not retained."""
-        if key in self._held:
+    def release(self, keys: Sequence[str]) -> None:
+        """Release the values of keys, retained or not."""
+        for key in keys:
             self._held.pop(key, None)
             self._drop(key)
 

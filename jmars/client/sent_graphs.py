@@ -17,14 +17,16 @@ import io
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from weakref import KeyedRef
 
 import cloudpickle
 import numpy as np
-from msgspec.structs import replace
+from msgspec import structs
 
 from jmars.client import cluster_registry
 from jmars.client.job import Job
@@ -34,8 +36,8 @@ from jmars.model.collector import without_collections
 from jmars.model.messages import Submission
 from jmars.tensor.from_array import COPIED, FromArray
 from jmars.tensor.operand import Hold, TensorData
-from jmars.tensor.ops.indexing import Slice
 from jmars.tensor.ops.npy import Layout, LoadNpy, mapped_layout
+from jmars.tensor.parts import part_key
 from jmars.tensor.structure import bindings, canonical, digest
 from jmars.tensor.tensor_graph import LinkedGraph, TensorGraph
 
@@ -75,7 +77,7 @@ class SentGraphs:
             job = self._submit(again)
             if job:
                 return job
-        job = self._submit(replace(again, graph=_pickled(linked, keys, canonical)))
+        job = self._submit(structs.replace(again, graph=_pickled(linked, keys, canonical)))
         self._sent[structure] = None
         if len(self._sent) > REMEMBERED:
             self._sent.pop(next(iter(self._sent)), None)  # another thread may have done so
@@ -156,9 +158,6 @@ class Retained(dict[str, "KeyedRef[str, Hold]"]):
                 self._forget(key)
 
 
-MOST_SLICED = 16  # times that slices of an array are sent; each time, the whole array is read for its checksum
-
-
 class Uploads:
     """NumPy arrays that were sent to a cluster."""
 
@@ -166,7 +165,8 @@ class Uploads:
         self._cluster, self._shared = cluster, cluster.shared
         self._sent: list[str] | None = None  # keys; None outside of `once`
         self._jobs: set[Job] = set()  # that run
-        self._sliced: dict[str, int] = {}  # times that slices of an array were sent, by the array's key
+        self._parts: dict[Hashable, str] = {}  # keys of parts that were sent
+        self._bytes: Counter[str] = Counter()  # of these parts, by the array's key
 
     @contextmanager
     def once(self) -> Iterator[None]:
@@ -176,82 +176,67 @@ class Uploads:
             return
         sent: list[str] = []
         jobs: set[Job] = set()
-        self._sent, self._jobs, self._sliced = sent, jobs, {}
+        self._sent, self._jobs, self._parts, self._bytes = sent, jobs, {}, Counter()
         try:
             yield
         finally:
             self._sent, self._jobs = None, set()
             running = [job for job in list(jobs) if not job.wait(0)]
             if not running:
-                self._drop(sent)
+                self._cluster.release(sent)
             ended = itertools.count(1)
             for job in running:
-                job.when_done(lambda _: self._drop(sent) if next(ended) == len(running) else None)
+                job.when_done(lambda _: self._cluster.release(sent) if next(ended) == len(running) else None)
 
-    def send(self, data: Sequence[TensorData]) -> None:
-        """Within `once`, store the NumPy arrays of nodes under their own keys; of large sliced arrays the slices,
-        unless many jobs read slices.
+    def upload(self, linked: LinkedGraph, uploaded: list[str], results: list[str]) -> tuple[LinkedGraph, list[str]]:
+        """Store the NumPy arrays of a graph: a result under its key, others under new keys, or, within `once`, under
+        their own. Of a large array the part that the graph needs is stored, unless the parts that were stored within
+        the block have more bytes than the array. Workers read maps of files.
+
+        Returns
+        -------
+        LinkedGraph, list of str
+            The graph to submit, and keys of its nodes. `uploaded` and `results` grow with each begun upload, so that
+            the caller can release them.
 
         Raises
         ------
         ArrayChangedError
             If an array has changed since it was taken.
         """
-        if self._sent is None:
-            return
-        seen: set[int] = set()
-        stack = list(data)
-        leaves: list[TensorData] = []
-        readers: dict[int, list[TensorData]] = {}  # of leaves, by id
-        while stack:
-            node = stack.pop()
-            if id(node) in seen or self._cluster.retains(node):
-                continue
-            seen.add(id(node))
-            stack += node.op.inputs
-            if isinstance(node.op, FromArray):
-                leaves.append(node)
-            for one in node.op.inputs:
-                if isinstance(one.op, FromArray):
-                    readers.setdefault(id(one), []).append(node)
-        asked = set(map(id, data))
-        for node in leaves:
-            assert isinstance(node.op, FromArray)
-            if self._file(node.op.array) is not None:
-                continue
-            node.op.check()
-            times = self._sliced.get(node.key, 0)
-            slices = None
-            if id(node) not in asked and times < MOST_SLICED:
-                slices = _slices(node.op.array, readers[id(node)])
-                self._sliced[node.key] = times + 1
-            for one, array in slices or [(node, node.op.array)]:
-                self._shared.upload(one.key, array, one.chunks)
-                self._cluster.retain([one])
-                self._sent.append(one.key)
-
-    def upload(self, linked: LinkedGraph, keys: list[str], uploaded: list[str], results: list[str]) -> None:
-        """Store the NumPy arrays of linked nodes: a result under its key, inputs under new keys. Workers read maps of
-        files.
-
-        `keys` has the new keys then; `uploaded` and `results` grow with each begun upload, so that the caller can
-        release them.
-        """
-        asked = set(linked.results)
         for number, operand in enumerate(linked.operands):
             if isinstance(operand, FromArray):
+                node = linked.nodes[number]
                 layout = self._file(operand.array)
                 if layout is not None:
-                    linked.operands[number] = LoadNpy(layout, linked.nodes[number].chunks, line=operand.line)
-                    continue
-                operand.check()
-                key = keys[number]
-                if number in asked:
-                    results.append(key)
-                else:
-                    uploaded.append(key := f"{key}-{os.urandom(4).hex()}")
-                    keys[number] = key
-                self._shared.upload(key, operand.array, linked.nodes[number].chunks)
+                    linked.operands[number] = LoadNpy(layout, node.chunks, line=operand.line)
+                elif self._sent is not None and self._bytes[node.key] > operand.array.nbytes:
+                    linked.operands[number] = replace(operand, is_sent_whole=True)
+        linked = _in_parts(linked) if config.task["parts"] else linked
+        keys, asked = [node.key for node in linked.nodes], set(linked.results)
+        for number, operand in enumerate(linked.operands):
+            if not isinstance(operand, FromArray):
+                continue
+            node, part = linked.nodes[number], operand.of
+            same = None if part is None else (part.source, part_key(part.part), node.chunks)
+            if same in self._parts:
+                keys[number] = self._parts[same]
+                continue
+            operand.check()
+            if number in asked:
+                results.append(node.key)
+            elif self._sent is None:
+                keys[number] = f"{node.key}-{os.urandom(4).hex()}"
+                uploaded.append(keys[number])
+            else:
+                self._sent.append(node.key)
+            self._shared.upload(keys[number], operand.value, node.chunks)
+            if self._sent is not None and part is not None:
+                self._parts[same] = node.key
+                self._bytes[part.whole.key] += operand.value.nbytes
+            elif self._sent is not None:
+                self._cluster.retain([node])
+        return linked, keys
 
     def _file(self, array: np.ndarray[Any, Any]) -> Layout | None:
         """Place of a large array in a file that the workers can read, or None."""
@@ -263,23 +248,23 @@ class Uploads:
             self._jobs.add(job)
             job.when_done(self._jobs.discard)  # its results are not to stay for that
 
-    def _drop(self, keys: Sequence[str]) -> None:
-        for key in keys:
-            self._cluster.release(key)
 
+def _in_parts(linked: LinkedGraph) -> LinkedGraph:
+    """The graph that reads the needed parts of large NumPy arrays."""
+    if not any(isinstance(operand, FromArray) and operand.array.nbytes > COPIED for operand in linked.operands):
+        return linked
+    from jmars.optimize.parts import arrays_in_parts  # not when jmars is imported
 
-def _slices(array: np.ndarray[Any, Any], readers: Sequence[TensorData]) -> list[tuple[TensorData, Any]] | None:
-    """Nodes and values of the slices that read a large array; None where a further operand reads
-    the array, or where the slices have more elements than the array.
-    """
-    if array.nbytes <= COPIED:
-        return None
-    found = []
-    for node in readers:
-        if not isinstance(node.op, Slice):
-            return None
-        found.append((node, np.asarray(array[node.op.entries()])))
-    return found if sum(part.nbytes for _, part in found) <= array.nbytes else None
+    graph = TensorGraph.from_linked(linked)
+    made = arrays_in_parts(graph)
+    if made is graph:
+        return linked
+    known = {(node.key, node.chunks): node for node in linked.nodes}
+    nodes = [
+        known.get((meta.key, meta.chunks)) or TensorData(operand, meta.shape, meta.dtype, meta.chunks)
+        for operand, meta in zip(made.operands, made.metas, strict=True)
+    ]
+    return LinkedGraph(nodes, made.operands, made.inputs, made.results)
 
 
 def move_here(cluster: Cluster, data: Sequence[TensorData]) -> None:

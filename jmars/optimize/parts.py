@@ -40,6 +40,7 @@ from jmars.tensor.parts import (
     is_plain,
     is_whole,
     joined,
+    part_key,
     places_of,
     positions,
     size,
@@ -84,9 +85,15 @@ def push_down_parts(graph: TensorGraph) -> TensorGraph:
         return graph
     drawn = _drawn(graph)
     plans = _planned(graph, drawn)
-    if all(_selects(graph.operands[k], drawn[k]) for k in plans):
+    if all(_selects(graph.operands[k], drawn[k]) for k, found in plans.items() if found):
         return graph
     return _Rebuilt(graph, plans).made
+
+
+def arrays_in_parts(graph: TensorGraph) -> TensorGraph:
+    """Computes parts where results need parts of large NumPy arrays, so that these are sent; else `graph` itself."""
+    made = push_down_parts(graph)
+    return made if any(isinstance(op, FromArray) and op.of is not None for op in made.operands) else graph
 
 
 def _selects(operand: Operand, drawn: bool) -> bool:
@@ -99,7 +106,7 @@ def _has_rule(operand: Operand) -> bool:
 
 
 def _planned(graph: TensorGraph, drawn: list[bool]) -> dict[int, list[PlannedPart]]:
-    """The parts of tensors to compute; other tensors are computed whole, or not needed."""
+    """The parts of tensors to compute, none of those that are not needed; other tensors are computed whole."""
     metas, plain, results = graph.metas, [is_plain(meta) for meta in graph.metas], set(graph.results)
     full = [False] * len(metas)
     asked: dict[int, list[Wish]] = {}
@@ -110,6 +117,7 @@ def _planned(graph: TensorGraph, drawn: list[bool]) -> dict[int, list[PlannedPar
         operand, read = graph.operands[k], graph.inputs[k]
         wishes = asked.pop(k, [])
         if not full[k] and not wishes:
+            plans[k] = []
             continue
         found: list[PlannedPart] | None = None
         selects = _selects(operand, drawn[k])
@@ -235,7 +243,10 @@ def _merged(wishes: Sequence[Wish]) -> list[Wish]:
     for wish in wishes:
         found.append(wish)
         while len(found) > 1:
-            pairs = [(one, other, tuple(map(joined, one.part, other.part))) for one, other in _pairs(found)]
+            pairs = [
+                (one, other, tuple(map(joined, one.part, other.part)))
+                for one, other in itertools.combinations(found, 2)
+            ]
             grown = [size(both) - size(one.part) - size(other.part) for one, other, both in pairs]
             best = int(np.argmin(grown))
             if grown[best] > 0 and len(found) <= PARTS:
@@ -246,10 +257,6 @@ def _merged(wishes: Sequence[Wish]) -> list[Wish]:
     return found
 
 
-def _pairs(wishes: Sequence[Wish]) -> list[tuple[Wish, Wish]]:
-    return list(itertools.combinations(wishes, 2))
-
-
 class _Rebuilt:
     """The graph `made` that computes the planned parts."""
 
@@ -257,11 +264,10 @@ class _Rebuilt:
         self.made = TensorGraph()
         self._rows: dict[int, list[tuple[Part | None, int]]] = {}  # parts of tensors, None for the whole: new number
         self._cut: dict[Hashable, int] = {}  # parts of parts
-        needed = self._needed(graph, plans)
         for k, (operand, read, meta) in enumerate(zip(graph.operands, graph.inputs, graph.metas, strict=True)):
-            if not needed[k]:
-                continue
             own = plans.get(k)
+            if own == []:
+                continue
             if own is None or self._stays(own, read, meta):
                 rows = self._apart(
                     operand, [graph.operands[i] for i in read], [self._whole(i, graph.metas[i]) for i in read]
@@ -282,19 +288,6 @@ class _Rebuilt:
             elif self.made.metas[row].key != meta.key:
                 row = self._add(Rechunk(meta.chunks, line=graph.operands[k].line), (row,), meta)
             self.made.results.append(row)
-
-    @staticmethod
-    def _needed(graph: TensorGraph, plans: dict[int, list[PlannedPart]]) -> list[bool]:
-        needed = [False] * len(graph.operands)
-        for k in graph.results:
-            needed[k] = True
-        for k in range(len(needed) - 1, -1, -1):
-            if needed[k]:
-                own = plans.get(k)
-                read = graph.inputs[k]
-                for i in read if own is None else [read[at] for plan in own for at, _ in plan.how.reads]:
-                    needed[i] = True
-        return needed
 
     def _stays(self, plans: Sequence[PlannedPart], read: Sequence[int], meta: TensorMeta) -> bool:
         """Whether a selection is needed whole, of a tensor that is computed whole, and nowhere else in part."""
@@ -373,7 +366,7 @@ class _Rebuilt:
 
     def _selected(self, row: int, places: Part, axis: int | None, line: Line) -> int:
         """Adds a slice, or a selection of positions along `axis`."""
-        key = (row, axis, *(one if isinstance(one, range) else one.tobytes() for one in places))
+        key = (row, axis, *part_key(places))
         if key not in self._cut:
             meta = self.made.metas[row]
             operand: Operand

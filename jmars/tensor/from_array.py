@@ -1,10 +1,10 @@
 """Arrays that are no tensors: NumPy's as leaves of the graph, arrays of other libraries, values of several tensors.
 
 A leaf has the values of the array at the moment of the call: a tensor must not see later writes, since NumPy would have
-computed at once. Arrays up to 16 MiB are copied, once per content. For larger arrays a checksum is kept, and if the
-array has changed when the chunks are sent, an error says so. A small part of a large array becomes a leaf: the rest is
-neither read nor sent. A map of a file for reading is neither copied nor read for a checksum; workers of this machine
-read the file (client/sent_graphs.py).
+computed at once. Arrays up to 16 MiB are copied, once per content. For larger arrays a checksum of each 4 MiB is kept,
+and if elements have changed when they are sent, an error says so. Of a large array only the part that the results need
+is sent. A small part of a large array becomes a leaf: the rest is neither read nor sent. A map of a file for reading is
+neither copied nor read for a checksum; workers of this machine read the file (client/sent_graphs.py).
 
 An array that `np.asarray` accepts becomes a tensor. Conversion of duck arrays (sparse arrays, GPU arrays) and of their
 handles (`chunk_types.DuckTensor`) raises `DuckArrayError`, and the table of functions (protocols.py) calls `dispatch`.
@@ -27,9 +27,9 @@ import importlib
 import sys
 import sysconfig
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -41,6 +41,7 @@ from jmars.errors import ArrayChangedError, GraphError, MemoryLimitError, Unsupp
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import get_engine
 from jmars.tensor.operand import Operand, SourceLine, TensorMeta, warn_at
+from jmars.tensor.parts import Part, PartOf, SourcePart, pick_part, splits_of, touched_pieces
 from jmars.units import format_bytes
 
 if TYPE_CHECKING:
@@ -48,9 +49,10 @@ if TYPE_CHECKING:
 
 COPIED = 16 * 2**20  # bytes of the largest array that is copied
 PARTS = 4 * COPIED  # bytes of the parts of a large array that are copied
-PENDING = -1  # checksum of an array that is not taken yet
 _SHARED = 2**16  # bytes of the smallest arrays that share a copy
-_CHECKSUM_BYTES = 4 * 2**20  # bytes per step of the checksum
+_CHECKSUM_BYTES = 4 * 2**20  # bytes of the rows with a checksum of their own
+Checksums: TypeAlias = tuple[int, ...]
+PENDING: Checksums = ()  # of an array that is not taken yet
 _copies: WeakValueDictionary[tuple[Any, ...], np.ndarray[Any, Any]] = WeakValueDictionary()  # by content
 
 
@@ -60,9 +62,11 @@ class FromArray(Operand):
 
     name: ClassVar[str] = "array"
     array: np.ndarray[Any, Any]
-    checksum: int | None = None  # of a large array at the time it was taken; None for others
+    checksum: Checksums | None = None  # of a large array at the time it was taken; None for others
     copied: int = 0  # bytes of the parts that were copied
-    content: int | None = None  # checksum of an array that nobody writes to, once it was asked for
+    content: Checksums | None = None  # of an array that nobody writes to, once they were asked for
+    of: SourcePart | None = None  # the part of the array that is the value; None: the whole
+    is_sent_whole: bool = False
 
     @classmethod
     def take(
@@ -86,12 +90,23 @@ class FromArray(Operand):
         return cls(array=array, checksum=PENDING if lazily else _checksum(array), line=line)
 
     def stamp(self) -> Hashable | None:
-        """Checksum of the elements that the array had when it was taken; None before, and for a map of a file."""
+        """Checksums of the elements that the array had when it was taken; None before, and for a map of a file."""
         if self.checksum is not None or map_of(self.array) is not None:
             return None if self.checksum in (None, PENDING) else self.checksum
         if self.content is None:
             object.__setattr__(self, "content", _checksum(self.array))
         return self.content
+
+    @property
+    def value(self) -> np.ndarray[Any, Any]:
+        """The elements of the part."""
+        return self.array if self.of is None else pick_part(self.array, self.of.part)
+
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
+        """The part of an array that is large."""
+        if self.is_sent_whole or self.of is not None or self.array.nbytes <= COPIED:
+            return None
+        return PartOf(replace(self, of=SourcePart(output.key, output, kept, splits_of(kept, output))), [])
 
     def note_reader(self) -> None:
         """Take an array that was to be taken lazily."""
@@ -114,8 +129,10 @@ class FromArray(Operand):
         return self.checksum is None or self.checksum == PENDING
 
     def check(self) -> None:
-        """Raise ArrayChangedError if the array has changed since the copy."""
-        if self.checksum not in (None, PENDING) and _checksum(self.array) != self.checksum:
+        """Raise ArrayChangedError if the array has changed since it was taken, near the part."""
+        before = self.checksum or ()
+        rows = touched_pieces(self.of.part[0], _rows(self.array)) if self.of is not None else range(len(before))
+        if before and any(_digest(self.array, k) != before[k] for k in rows):
             where = f" in line {self.line.lineno} ({self.line.text.strip()})" if self.line is not None else ""
             error = ArrayChangedError(
                 f"an array of shape {self.array.shape} was used{where} and changed before its values were sent to the "
@@ -195,14 +212,21 @@ def copied_bytes() -> int:
     return sum(copy.nbytes for ref in _copies.valuerefs() if (copy := ref()) is not None)
 
 
-def _checksum(array: np.ndarray[Any, Any]) -> int:
-    """Compute xxh3, 128 bits, of the elements, some rows at a time to avoid a copy of the array."""
-    found = xxhash.xxh3_128()
-    for column in _fields(np.atleast_1d(array)):
-        rows = max(1, _CHECKSUM_BYTES * len(column) // max(1, column.nbytes))
-        for start in range(0, len(column), rows):
-            part = np.ascontiguousarray(column[start : start + rows])
-            found.update(part.reshape(-1).view(np.uint8).data)
+def _checksum(array: np.ndarray[Any, Any]) -> Checksums:
+    """Compute checksums of the elements, some rows at a time."""
+    return tuple(_digest(array, k) for k in range(max(1, -(-len(np.atleast_1d(array)) // _rows(array)))))
+
+
+def _rows(array: np.ndarray[Any, Any]) -> int:
+    """Number of rows with a checksum of their own."""
+    return max(1, _CHECKSUM_BYTES * len(np.atleast_1d(array)) // max(1, array.nbytes))
+
+
+def _digest(array: np.ndarray[Any, Any], k: int) -> int:
+    """Compute xxh3, 128 bits, of the rows with number `k`."""
+    found, rows = xxhash.xxh3_128(), _rows(array)
+    for column in _fields(np.atleast_1d(array)[k * rows : (k + 1) * rows]):
+        found.update(np.ascontiguousarray(column).reshape(-1).view(np.uint8).data)
     return found.intdigest()
 
 

@@ -229,6 +229,21 @@ def along(part: Part, axes: Sequence[int], meta: TensorMeta) -> Part:
     return tuple(range(n) if i in axes else axis for i, (axis, n) in enumerate(zip(part, meta.shape, strict=True)))
 
 
+def part_key(part: Part) -> tuple[Hashable, ...]:
+    """A key, equal for equal parts."""
+    return tuple(axis if isinstance(axis, range) else axis.tobytes() for axis in part)
+
+
+def pick_part(array: NDArray[Any], part: Part) -> NDArray[Any]:
+    """The elements of a part: a view, if the axes are ranges."""
+    found = array[
+        *(slice(axis.start, axis.stop, axis.step) if isinstance(axis, range) else slice(None) for axis in part), ...
+    ]
+    for i, axis in enumerate(part):
+        found = found if isinstance(axis, range) else found.take(axis, i)
+    return found
+
+
 def is_box(part: Part) -> bool:
     """Whether the kept positions of each axis are contiguous."""
     return all(isinstance(axis, range) and axis.step == 1 for axis in part)

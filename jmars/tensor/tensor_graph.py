@@ -177,7 +177,7 @@ class TensorGraph:
     def arrays(self) -> list[tuple[int, np.ndarray[Any, Any], Splits]]:
         """List the NumPy arrays: (number of the operand, array, chunks)."""
         return [
-            (i, op.array, meta.chunks)
+            (i, op.value, meta.chunks)
             for i, (op, meta) in enumerate(zip(self.operands, self.metas))
             if isinstance(op, FromArray)
         ]

@@ -49,14 +49,22 @@ def test_a_cell_sends_the_parts_of_a_large_array_that_it_reads(notebook, sent):
     assert 12_000_000 <= sum(sent) <= 13_000_000
 
 
-def test_an_array_that_many_jobs_slice_is_sent_whole(notebook, sent, monkeypatch):
+def test_jobs_of_a_cell_send_a_part_once_and_read_near_it_for_the_checksum(notebook, sent, monkeypatch):
     monkeypatch.setattr(from_array, "PARTS", 0)
     read = []
-    checksum = from_array._checksum
-    monkeypatch.setattr(from_array, "_checksum", lambda array: read.append(array.nbytes) or checksum(array))
-    notebook(f"{CELL}rows = 0\nfor k in range(60):\n    if a[k].sum() > 0: rows += 1")
+    digest = from_array._digest
+    monkeypatch.setattr(from_array, "_digest", lambda array, k: read.append(k) or digest(array, k))
+    notebook(f"{CELL}rows = 0\nfor k in range(60):\n    if a[k % 30].sum() > 0: rows += 1")
     assert notebook["rows"] == 60
-    assert read.count(24_000_000) < 20 and sum(sent) < 25_000_000 and len(sent) < 20
+    assert len(sent) == 30 and sum(sent) == 30 * 8000
+    assert len(read) == 6 + 30  # of six checksums
+
+
+def test_an_array_is_sent_whole_after_parts_of_as_many_bytes(notebook, sent, monkeypatch):
+    monkeypatch.setattr(from_array, "PARTS", 0)
+    notebook(f"{CELL}sums = [float((a + 1)[k : k + 1000].sum()) for k in range(60)]")
+    assert notebook["sums"] == [(notebook["a"] + 1)[k : k + 1000].sum() for k in range(60)]
+    assert len(sent) == 5 and sum(sent) == 2 * 24_000_000 + 8_000_000
 
 
 @pytest.fixture

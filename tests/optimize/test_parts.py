@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import jmars.tensor as mt
 import jmars.tensor.ops
 from jmars.optimize import compile_graph
-from jmars.optimize.parts import push_down_parts
+from jmars.optimize.parts import arrays_in_parts, push_down_parts
 from jmars.tensor.operand import Operand, annotate, new_data
 from jmars.tensor.ops.groups import reduce_groups
 from jmars.tensor.parts import is_whole, positions, splits_of, tidy
@@ -22,7 +22,7 @@ from tests.tensor import engine
 WHOLE = {
     "MaskPositions", "RowAssignment", "SelectedPartition", "WriteInOrder",
     "BlockedCholesky", "Blockwise", "ChunkEdges", "ChunkSamples", "Cond", "CopyLines", "CutSlice",
-    "Deferred", "Delete", "Dynamic", "FromArray", "FromSpawned",
+    "Deferred", "Delete", "Dynamic", "FromSpawned",
     "FunctionOutput", "HaloExchange", "Insert", "JoinLines", "Literal", "MaskAssignment", "MaskSelection",
     "MergeParts", "OnChunks", "OrderValues", "Permutation", "Pick", "Placeholder", "RangeCounts",
     "RangeQuantiles", "Repeat", "SampleSort", "SaveNpy", "ScatterByTensor",
@@ -97,6 +97,7 @@ def _codes(x, axes):
 
 
 CASES = {
+    "FromArray": lambda x, y, k: x,
     "SetSlice": written,
     "ElementwiseOperand": lambda x, y, k: mt.where(x > 0, y[0], np.float64(2)),
     "Transpose": lambda x, y, k: mt.transpose(x, [(1, 2, 0), (2, 1, 0), (0, 2, 1)][k % 3]),
@@ -133,6 +134,7 @@ def test_a_part_has_the_elements_of_the_whole(name, data):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("jmars.tensor.ops.random_streams.CELL_ELEMENTS", 4)
         patch.setattr("jmars.tensor.ops.random_streams.CELL", 8)
+        patch.setattr("jmars.tensor.from_array.COPIED", 0)
         compare_a_part(name, data)
 
 
@@ -167,11 +169,25 @@ def compare_a_part(name, data):
     assert value.tobytes() == wanted.tobytes() or (name == "Contraction" and np.allclose(value, wanted, 1e-12, 1e-12))
 
 
-def values(tensors, monkeypatch, parts):
-    """Values of tensors, and the number of elements that were read."""
+class Sending(engine.OneByOne):
+    """Sends arrays, whole or in parts, and notes how much."""
+
+    def __init__(self, parts):
+        super().__init__()
+        self.parts = parts
+
+    def graph(self, data):
+        graph = super().graph(data)
+        graph = arrays_in_parts(graph) if self.parts else graph
+        CALLS.extend(array.size for _, array, _ in graph.arrays())
+        return graph
+
+
+def values(tensors, monkeypatch, parts, sends=False):
+    """Values of tensors, and the number of elements that were read, or sent."""
     CALLS.clear()
     monkeypatch.setattr(engine, "tiled", lambda graph: compile_graph(graph, {"parts": parts}).after)
-    one_by_one = engine.OneByOne()
+    one_by_one = Sending(parts) if sends else engine.OneByOne()
     one_by_one.execute([one.data for one in tensors])
     return [one_by_one.fetch(one.data) for one in tensors], sum(CALLS)
 
@@ -259,9 +275,10 @@ def expression(seed):
 @given(seed=st.integers(0, 2**32))
 @settings(deadline=None, max_examples=150)
 def test_parts_have_the_bits_of_the_whole(seed):
-    tensors = expression(seed)
     with pytest.MonkeyPatch.context() as patch:
-        (new, read), (old, before) = (values(tensors, patch, on) for on in (True, False))
+        patch.setattr("jmars.tensor.from_array.COPIED", 0)
+        tensors = expression(seed)
+        (new, read), (old, before) = (values(tensors, patch, on, sends=True) for on in (True, False))
     assert read <= before
     for one, other in zip(new, old, strict=True):
         assert one.dtype == other.dtype and one.shape == other.shape
@@ -341,6 +358,14 @@ def test_a_function_of_the_user_sees_whole_chunks(monkeypatch):
     y = mt.asarray(Y, chunks=100).map_blocks(centred, dtype=float)
     assert values([y[:10, :10]], monkeypatch, True)[1] == 100 * 100
     assert values([read_by(Y, 50, takes="chunks")[:10, :10]], monkeypatch, True)[1] == 50 * 50
+
+
+def test_the_needed_part_of_an_array_is_sent(monkeypatch):
+    monkeypatch.setattr("jmars.tensor.from_array.COPIED", 0)
+    x = mt.asarray(Y, chunks=50)
+    assert values([(x + 1).T[:3, ::20] + 1], monkeypatch, True, sends=True)[1] == 30
+    assert values([(x * x)[:3, :9].sum(), x[5:8, 3:4]], monkeypatch, True, sends=True)[1] == 27 + 3
+    assert values([(x * x)[:3, :9].sum(), x + x], monkeypatch, True, sends=True)[1] == 200 * 200
 
 
 def test_a_part_has_the_line_of_the_selection():

@@ -30,7 +30,7 @@ class OneByOne:
     def execute(self, data: Sequence[TensorData]) -> None:
         self.stages = []
         with np.errstate(all="ignore"):
-            graph = TensorGraph.of(data, self.chunks)
+            graph = self.graph(data)
             for i, array, splits in graph.arrays():
                 graph.operands[i].check()
                 key = f"array-{id(array)}-{len(self.chunks)}"
@@ -43,6 +43,9 @@ class OneByOne:
             else:
                 found = self._run(graph)
                 self.chunks |= {one.key: found[graph.metas[row].key] for one, row in zip(data, graph.results)}
+
+    def graph(self, data: Sequence[TensorData]) -> TensorGraph:
+        return TensorGraph.of(data, self.chunks)
 
     def fetch(self, data: TensorData, copy: bool = True) -> Array:
         if data.key not in self.chunks:

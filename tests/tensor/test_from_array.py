@@ -100,3 +100,17 @@ def test_an_array_is_taken_lazily_by_its_first_reader(monkeypatch):
     assert x.data.op.checksum != from_array.PENDING and y.data.op.inputs == (x.data,)
     with pytest.raises(ArrayChangedError):
         x.data.op.check()
+
+
+def test_a_write_beside_the_part_that_is_sent_is_no_error(monkeypatch):
+    monkeypatch.setattr(from_array, "COPIED", 1000)
+    monkeypatch.setattr(from_array, "_CHECKSUM_BYTES", 800)
+    array = np.arange(1000.0).reshape(100, 10)
+    x = as_tensor(array).data
+    part = x.op.part((range(40, 60, 3), np.array([1, 2, 9])), [], x.meta).operand
+    array[[0, 39, 60]] = -1
+    part.check()
+    assert np.array_equal(part.value, np.arange(1000.0).reshape(100, 10)[40:60:3, [1, 2, 9]])
+    array[50, 5] = -1
+    with pytest.raises(ArrayChangedError):
+        part.check()

@@ -28,6 +28,7 @@ import numpy as np
 
 from jmars.config import config
 from jmars.errors import ChunkSizeError, JmarsError, MemoryLimitError
+from jmars.optimize.parts import arrays_in_parts
 from jmars.optimize.passes import Compiled, compile_graph
 from jmars.optimize.unfolding import Unfolding
 from jmars.plan.costs import Profile, annotate
@@ -82,6 +83,7 @@ class PlanRequest:
     def compiled_of(self, data: Sequence[TensorData]) -> Compiled:
         """Compiles the graph of nodes that stand for `data`."""
         graph = TensorGraph.of(data, self.held)
+        graph = arrays_in_parts(graph) if self.settings.get("parts", True) else graph
         for number, _, _ in graph.arrays():  # a run would send them first
             graph.replace_by_stored(number, graph.metas[number].key)
         stage = Unfolding(graph).next()
