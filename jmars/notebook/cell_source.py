@@ -38,7 +38,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from jmars.client.auto_persist import PARTLY, STREAMED
 from jmars.errors import JmarsError
 from jmars.notebook.namespace import tensors_in
-from jmars.notebook.numpy_names import Import, imports_in
+from jmars.notebook.numpy_names import LIBRARIES, Import, imports_in
 from jmars.tensor.buffers import Buffer
 from jmars.tensor.engine import can_compute, get_engine
 from jmars.tensor.operand import Operand, SourceLine, TensorData
@@ -82,7 +82,7 @@ class CellSource:
             tree = shell.compile.ast_parse(python, filename)
             tree = ipython.transform_ast(tree)
             imports = imports_in(tree) if "import" in python else ()
-            if "numpy" in python:
+            if any(library in python for library in LIBRARIES):
                 tree = ast.fix_missing_locations(_NumPyImports().visit(tree))
             if "try" in python or "with" in python:
                 tree = with_guards(tree)
@@ -142,17 +142,18 @@ class _NumPyImports(ast.NodeTransformer):
     def visit_Import(self, node: ast.Import) -> list[ast.stmt]:
         parts: list[ast.stmt] = []
         for alias in node.names:
-            if alias.name.split(".")[0] != "numpy":
+            library = alias.name.split(".")[0]
+            if library not in LIBRARIES:
                 parts.append(ast.copy_location(ast.Import([alias]), node))
             elif alias.asname is None:  # `import numpy.linalg` binds `numpy`
-                parts.append(_from_names(node, "numpy", "numpy"))
+                parts.append(_from_names(node, library, library))
             else:
                 parts.append(_from_names(node, alias.name, alias.asname))
         return parts
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | list[ast.stmt]:
         module = node.module or ""
-        if node.level or module.split(".")[0] != "numpy":
+        if node.level or module.split(".")[0] not in LIBRARIES:
             return node
         names = [(alias.name, alias.asname or alias.name) for alias in node.names]
         if names[0][0] == "*":

@@ -1,5 +1,6 @@
 """Resolves NumPy's names: to jmars.tensor while a `%%jmars` cell runs, to NumPy before and after.
 
+`scipy.ndimage` is resolved in the same way.
 `resolve("numpy.linalg.norm")` is the lazy function; `np.pi` and `np.float32` stay NumPy's; functions that jmars does
 not distribute raise an error with their name. The imports of a cell come here (see cell_source.py). While a cell runs
 they give lazy names; later (a function defined in the cell, called from another cell) and in blocks they give NumPy's
@@ -24,7 +25,9 @@ from jmars.tensor.numpy_modules import NumPyModule, import_name
 from jmars.tensor.ops.map_blocks import in_block
 
 # Modules that turn lazy in a cell, also if an ordinary cell imported them; of numpy.polynomial only a single class.
-_SEARCHED = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random", "numpy.ma", "numpy.strings", "numpy.char")
+_SEARCHED = ("numpy", "numpy.linalg", "numpy.fft", "numpy.random", "numpy.ma", "numpy.strings", "numpy.char",
+             "scipy.ndimage")  # fmt: skip
+LIBRARIES = ("numpy", "scipy")  # their imports are resolved here
 
 imported_names: dict[int, tuple[Any, Any]] = {}  # by id: a value that the cell imported, and NumPy's own value
 _running = 0  # number of running cells; a cell may run another cell
@@ -64,7 +67,7 @@ def path_of(value: Any) -> str | None:
     """NumPy's name of a module or function, such as "numpy.linalg.norm"; None for other values."""
     if isinstance(value, ModuleType):
         name = value.__name__
-        return name if name in _SEARCHED else None
+        return name if name in _SEARCHED or name == "scipy" else None
     if not callable(value):
         return None
     return _functions(tuple([path for path in _SEARCHED if path in sys.modules])).get(id(value))
@@ -118,7 +121,7 @@ def resolve_or_stub(path: str) -> Any:
 def __getattr__(path: str) -> Any:
     """Resolves the imports of cells: `path` is a NumPy name, with a leading "?" if it comes from `import *`."""
     name = path.removeprefix("?")
-    if name.partition(".")[0] != "numpy":
+    if name.partition(".")[0] not in LIBRARIES:
         raise AttributeError(f"module {__name__!r} has no attribute {path!r}")
     own = import_name(name)
     if not _running or in_block.get():
@@ -144,7 +147,7 @@ class Import:
     def bound(self, value: Any) -> Any:
         """The imported module or attribute if `value` is what the statement binds to the name; None otherwise."""
         path = f"{self.module}.{self.attribute}" if self.attribute else self.module
-        if self.module.partition(".")[0] == "numpy":
+        if self.module.partition(".")[0] in LIBRARIES:
             return own_value(path, value)
         loaded = sys.modules.get(self.module)
         found = getattr(loaded, self.attribute, sys.modules.get(path)) if self.attribute else loaded

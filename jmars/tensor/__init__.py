@@ -27,6 +27,7 @@ In reading order:
 - numba_values.py: tensors as arguments of functions of numba, imported on first use
 - strings.py: functions of text, imported on first use
 - polynomial.py: the class of polynomials, imported on first use
+- ndimage: filters, labels and measurements of images, imported on first use
 - array_api.py: the names of the array API standard
 - deferring.py: functions of arrays of unknown length, deferred to a later stage
 - spawn.py: Python functions as operands, objects as chunks
@@ -82,7 +83,7 @@ fft = _NumPyModule.of("numpy.fft")
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("ma", "strings", "polynomial"):  # imported on first use
+    if name in ("ma", "strings", "polynomial", "ndimage"):  # imported on first use
         return _importlib.import_module(f"jmars.tensor.{name}")
     if name in _FUNCTIONS:
         return _FUNCTIONS[name]

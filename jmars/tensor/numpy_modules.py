@@ -1,5 +1,7 @@
 """NumPy's modules with the functions of jmars: `np` and `np.lib.stride_tricks` in a cell, `jmars.tensor.lib` anywhere.
 
+So is `scipy.ndimage`; the other modules of SciPy are its own.
+
 Functions of jmars come first. Constants, classes and functions that take no array are NumPy's
 own. So are functions of small arrays and for tests, as `np.testing` and `np.polynomial.chebyshev`, in this process:
 tensors among their arguments become arrays, with the warning of from_array.py for large tensors. Other names raise
@@ -61,7 +63,7 @@ class NumPyModule(ModuleType):
         return value
 
     def _path(self, name: str) -> str:
-        return f"{self.__name__}.{name}".removeprefix("numpy.")
+        return f"{self.__name__}.{name}".removeprefix("numpy.").removeprefix("scipy.")
 
     def __dir__(self) -> list[str]:
         return dir(self._numpy)
@@ -91,8 +93,9 @@ class NumPyModule(ModuleType):
         if name.startswith("__") and not isinstance(value, str):  # `__path__`, but not `__version__`
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}", name=name, obj=self)
         if isinstance(value, ModuleType):
-            return value if name in _OWN_MODULES else NumPyModule.of(f"{self.__name__}.{name}")
-        return numpys_own(known, value)
+            own = name in _OWN_MODULES if self.__name__ != "scipy" else name != "ndimage"
+            return value if own else NumPyModule.of(f"{self.__name__}.{name}")
+        return value if self.__name__.startswith("scipy") else numpys_own(known, value)
 
 
 def numpys_own(path: str, value: Any) -> Any:
@@ -156,6 +159,8 @@ def import_name(path: str) -> Any:
             return getattr(import_name(module), name)  # np.emath is no submodule
     except AttributeError:
         pass
+    if not module:
+        return importlib.import_module(name)
     try:
         return importlib.import_module(path)
     except ModuleNotFoundError:

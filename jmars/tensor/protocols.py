@@ -45,7 +45,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Table(dict[str, Callable[..., Any]]):
-    """The table; the names of numpy.ma, numpy.strings and numpy.polynomial come when the first of them is asked for.
+    """The table; the names of numpy.ma, numpy.strings, numpy.polynomial and scipy.ndimage come when the first of them
+    is asked for.
 
     Examples
     --------
@@ -53,7 +54,8 @@ class _Table(dict[str, Callable[..., Any]]):
     ('upper', False)
     """
 
-    later: ClassVar = {"ma": "ma", "strings": "strings", "char": "strings", "polynomial": "polynomial"}
+    later: ClassVar = {"ma": "ma", "strings": "strings", "char": "strings", "polynomial": "polynomial",
+                       "ndimage": "ndimage"}  # fmt: skip
 
     def fill(self, first: str) -> None:
         """Import the module of the names that begin with `first` and a dot."""
@@ -114,8 +116,8 @@ def offers(*names: str, does: str = "") -> Callable[[F], F]:
 
 
 def numpys_named(name: str) -> Any:
-    """Return NumPy's function of a dotted name, or None."""
-    found: Any = np
+    """Return NumPy's function of a dotted name, or None; "ndimage" is SciPy's."""
+    found: Any = sys.modules.get("scipy") if name.startswith("ndimage.") else np
     for part in name.split("."):
         found = getattr(found, part, None)
     return found
@@ -199,7 +201,8 @@ _NEVER_SMALL = frozenset(
     fromfile fromfunction fromiter fromregex fromstring genfromtxt lib load loadtxt ma.MaskedArray ma.apply_over_axes
     ma.frombuffer ma.fromfunction ma.harden_mask ma.masked_array ma.mr_ ma.ndenumerate ma.put ma.putmask
     ma.set_fill_value ma.soften_mask may_share_memory memmap method.at
-    method.values ndarray ndenumerate ndindex nditer polynomial random save
+    method.values ndarray ndenumerate ndimage.generic_filter ndimage.generic_filter1d ndimage.vectorized_filter
+    ndindex nditer polynomial random save
     savetxt savez savez_compressed shares_memory testing vectorize""".split()  # noqa: SIM905
 )
 

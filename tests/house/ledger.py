@@ -30,9 +30,11 @@ TABLE = """
             tensor/chunk_types/* tensor/array_api.py array_api.py tensor/numba_values.py
    960  spawn
             tensor/spawn.py remote.py
+   270  filters and measurements of images
+            tensor/ndimage/*
    250  batches for training
             tensor/batches.py
-  8120  tensor core
+  8140  tensor core
             tensor/*
   1900  machine code by LLVM text
             kernels/native_pipeline.py kernels/compile.py kernels/expression.py kernels/routines.py

@@ -29,6 +29,7 @@ ENTRY_MODULES = {
     "jmars.tensor.numba_values": "numba asks a tensor for its type, imported by name",
     "jmars.tensor.ma": "np.ma in a cell, imported by name",
     "jmars.tensor.strings": "np.strings in a cell, imported by name",
+    "jmars.tensor.ndimage": "scipy.ndimage in a cell, imported by name",
     "jmars.tensor.polynomial": "np.polynomial in a cell, imported by name",
     "jmars.native.__main__": "python -m jmars.native builds the kernels",
 }

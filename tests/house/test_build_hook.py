@@ -106,6 +106,7 @@ def test_what_jmars_imports_it_asks_for() -> None:
         "numba",
         "psutil",
         "ray",
+        "scipy",
         "xarray",
     }  # loaded with them
     assert found - asked == elsewhere and asked - found == {"ipykernel"}  # which runs the cells

@@ -21,6 +21,19 @@ def test_a_function_of_an_earlier_import_is_lazy_in_the_cell(notebook):
     np.testing.assert_array_equal(notebook["y"].fetch(), special.erf(x) + special.xlogy(2, x))
 
 
+def test_scipy_ndimage_is_lazy_in_the_cell_by_any_name(notebook):
+    notebook("import numpy as np, scipy\nfrom scipy import ndimage as ndi\nfrom scipy.ndimage import sobel")
+    notebook("a = np.random.default_rng(0).random((9, 8))")
+    notebook(
+        "%%jmars\nimport scipy.stats\nfrom scipy import ndimage, special\nfrom scipy.ndimage import laplace as lap\n"
+        "x = [ndi.median_filter(a, 3), scipy.ndimage.laplace(a), ndimage.laplace(a), lap(a), sobel(a)]\n"
+        "t = {type(one) for one in x}; turned = type(ndi.rotate(a, 90)); n = scipy.stats.norm.pdf(0)"
+    )
+    assert notebook["t"] == {Tensor} and notebook["turned"] is np.ndarray and 0.39 < notebook["n"] < 0.4
+    assert notebook("all((one == two).all() for one, two in zip(x[1:], [lap(a)] * 3 + [sobel(a)]))")
+    assert notebook("[one.__name__ for one in (scipy, ndi, ndimage)]") == ["scipy", "scipy.ndimage", "scipy.ndimage"]
+
+
 OBJECTS = """def spell(n):
     return np.binary_repr(n)
 f = np.frompyfunc(spell, 1, 1)

@@ -135,7 +135,7 @@ def map_overlap(func: Callable[..., Any], x: Any, depth: Any = 1, boundary: Any 
     data = as_tensor(x)
     depths = tuple(_per_axis(depth, data.ndim, 0))
     edges = tuple(_per_axis(boundary, data.ndim, "none"))
-    data = Tensor(rechunked(data.data, tuple(map(_no_shorter, data.chunks, depths))))
+    data = Tensor(rechunked(data.data, tuple(map(no_shorter, data.chunks, depths))))
     chunks, inner = data.chunks, list(depths)
     for axis, (n, depth, edge) in enumerate(zip(data.shape, depths, edges)):
         if n < depth:  # the whole axis has too few elements for a halo
@@ -159,12 +159,12 @@ def map_overlap(func: Callable[..., Any], x: Any, depth: Any = 1, boundary: Any 
     return map_blocks(with_borders, whole_blocks, dtype=dtype, chunks=out, name=name or getattr(func, "__name__", None))
 
 
-def _no_shorter(lengths: tuple[int, ...], depth: int) -> tuple[int, ...]:
+def no_shorter(lengths: tuple[int, ...], depth: int) -> tuple[int, ...]:
     """Lengths of chunks of an axis, at least `depth`, or the whole axis.
 
     Examples
     --------
-    >>> _no_shorter((3, 3, 3, 1), 4)
+    >>> no_shorter((3, 3, 3, 1), 4)
     (6, 4)
     """
     found = [0]
