@@ -21,11 +21,11 @@ from tests.tensor import engine
 # classes that are computed whole: functions of the user, values that place or length decide, and what has no rule yet
 WHOLE = {
     "MaskPositions", "RowAssignment", "SelectedPartition", "WriteInOrder",
-    "BlockedCholesky", "Blockwise", "ChunkEdges", "ChunkSamples", "Cond", "CopyLines", "CutSlice",
-    "Deferred", "Delete", "Dynamic", "FromSpawned",
-    "FunctionOutput", "HaloExchange", "Insert", "JoinLines", "Literal", "MaskAssignment", "MaskSelection",
+    "BlockedCholesky", "ChunkEdges", "ChunkSamples", "Cond", "CopyLines", "CutSlice",
+    "Deferred", "Dynamic", "FromSpawned",
+    "FunctionOutput", "HaloExchange", "JoinLines", "Literal", "MaskAssignment", "MaskSelection",
     "MergeParts", "OnChunks", "OrderValues", "Permutation", "Pick", "Placeholder", "RangeCounts",
-    "RangeQuantiles", "Repeat", "SampleSort", "SaveNpy", "ScatterByTensor",
+    "RangeQuantiles", "SampleSort", "SaveNpy", "ScatterByTensor",
     "SelectedQuantiles", "SetPositions", "SetSlices", "ShuffleJoin", "ShuffleSplit",
     "Spawn", "SpawnMap", "Stored", "TakeByTensor", "TakeFew", "TensorParameterDraws", "ToBlocks", "UniqueElements",
     "UniqueField", "UniqueInverse", "UniqueSlices", "UniqueSlicesField", "While", "WriteLines", "_StandIn",
@@ -96,7 +96,37 @@ def _codes(x, axes):
     return np.arange(np.prod(shape)).reshape(shape) * 7 % 5 - 1
 
 
+def _blocks(x, y, k):
+    """A function that computes single elements or lines, one of many."""
+    whole = mt.abs(x * 9).astype(int)
+    return [
+        lambda: _records(x)["a"],
+        lambda: _records(x)["b"],
+        lambda: mt.interp(x, mt.sort(y.ravel()), y.ravel()),
+        lambda: mt.searchsorted(mt.sort(y.ravel()), x),
+        lambda: mt.isin(whole, whole[0, 0].rechunk(-1)),
+        lambda: mt.unravel_index(whole, (100, 100))[k % 2],
+        lambda: mt.take_along_axis(x, mt.argsort(y, axis=k % 3), k % 3),
+        lambda: mt.lexsort((x, y), axis=k % 3),
+        lambda: mt.choose(whole % 2, [x, y]),
+        lambda: mt.i0(x),
+        lambda: x.view("u1"),
+        lambda: mt.linalg.solve(mt.einsum("ijk,ilk->ijl", x, x) + np.eye(x.shape[1]), y),
+    ][k]()
+
+
+def _records(x):
+    """An array of records."""
+    made = mt.zeros(x.shape, [("a", "f8"), ("b", "f4", (2,))], chunks=x.chunks)
+    made["a"], made["b"] = x, x[..., None] * [1, 2]
+    return made
+
+
 CASES = {
+    "Blockwise": _blocks,
+    "Delete": lambda x, y, k: mt.delete(x, [k % x.shape[k % 3], -1], k % 3),
+    "Insert": lambda x, y, k: mt.insert(x, [0, k % x.shape[k % 3]], y.sum(k % 3, keepdims=True), k % 3),
+    "Repeat": lambda x, y, k: mt.repeat(x, np.arange(1, 1 + x.shape[k % 3]) % 3, k % 3),
     "FromArray": lambda x, y, k: x,
     "SetSlice": written,
     "ElementwiseOperand": lambda x, y, k: mt.where(x > 0, y[0], np.float64(2)),
@@ -112,7 +142,12 @@ CASES = {
     "Roll": lambda x, y, k: mt.roll(x, (k, -1), (0, 2)),
     "Scan": lambda x, y, k: mt.cumsum(x, k % 3),
     "FourierTransform": lambda x, y, k: mt.fft.fft(x, axis=k % 3) if k % 2 else mt.fft.irfft(x + 0j, 7, axis=k % 3),
-    "MapBlocks": lambda x, y, k: mt.sort(x, axis=k % 3) if k % 2 else mt.median(x, axis=(0, k % 2 + 1)),
+    "MapBlocks": lambda x, y, k: [
+        lambda: mt.sort(x, axis=k // 4),
+        lambda: mt.median(x, axis=(0, 1 + k // 8)),
+        lambda: [mt.linalg.svdvals, mt.linalg.pinv, mt.linalg.matrix_rank][k // 4](x),
+        lambda: [mt.logaddexp.accumulate, mt.hypot.reduce, mt.arctan2.accumulate][k // 4](x, axis=k // 4),
+    ][k % 4](),
     "Contraction": lambda x, y, k: mt.einsum(["ijk,ljk->il", "ijk,ijk->kji", "ijk,ijl->ikl"][k % 3], x, y),
     "Rechunk": lambda x, y, k: x.rechunk(tuple(1 + (k + i) % n for i, n in enumerate(x.shape))),
     "Doubles": lambda x, y, k: mt.random.default_rng(k).random(x.shape, chunks=x.chunks) + y,
@@ -227,7 +262,7 @@ def step(rng, x, other):
     axis = int(rng.integers(x.ndim)) if x.ndim else 0
     if not x.ndim:
         return mt.sin(x)
-    return [
+    steps = [
         lambda: mt.sin(x) * 2 + 1,
         lambda: mt.transpose(x, rng.permutation(x.ndim).tolist()),
         lambda: x.rechunk(tuple(int(rng.integers(1, n + 1)) for n in x.shape)),
@@ -249,7 +284,16 @@ def step(rng, x, other):
         lambda: x[index(rng, x.shape)],
         lambda: overwritten(rng, x),
         lambda: mt.lib.stride_tricks.sliding_window_view(x, 1 + x.shape[axis] // 3, axis).sum(-1),
-    ][int(rng.integers(21))]()
+        lambda: mt.delete(x, rng.integers(0, x.shape[axis], 2), axis) if x.shape[axis] > 2 else x,
+        lambda: mt.insert(x, rng.integers(0, x.shape[axis], 2), x[..., :1].sum(), axis),
+        lambda: mt.repeat(x, 1 + np.arange(x.shape[axis]) % 2, axis),
+        lambda: _records(x)["b"].sum(-1) if x.ndim < 3 else _records(x)["a"],
+        lambda: mt.interp(x, np.arange(5.0), np.arange(5.0) ** 2),
+        lambda: mt.take_along_axis(x, mt.argsort(x, axis=axis), axis),
+        lambda: mt.ma.masked_where(x > 1, x).filled(0) if min(x.shape) else x,
+        lambda: mt.linalg.norm(x, axis=axis) if x.ndim < 3 else mt.linalg.svdvals(x),
+    ]
+    return steps[int(rng.integers(len(steps)))]()
 
 
 def overwritten(rng, x):
@@ -340,6 +384,14 @@ READ = {
     "cut anew": (lambda y, z: y.rechunk(30)[:10, :10], 100),
     "slices of slices": (lambda y, z: y[10:150][5:20, 100:120], 300),
     "with the whole": (lambda y, z: (y - y.max())[:10, :10], 40000),
+    "matrices": (lambda y, z: mt.linalg.svdvals(y.reshape(-1, 20, 20))[3:5], 800),
+    "records": (lambda y, z: _records(y)["a"][:10, :3], 30),
+    "without rows": (lambda y, z: mt.delete(y, [3, 160], 0)[::100, :5], 10),
+    "with more rows": (lambda y, z: mt.insert(y, [3, 160], z[:2], 0)[:, 5], 202),
+    "repeated rows": (lambda y, z: mt.repeat(y, np.arange(200) % 3, 0)[:, 5], 200),
+    "positions in a table": (lambda y, z: mt.searchsorted(z[0], y)[7, :3], 203),
+    "masked": (lambda y, z: mt.ma.masked_where(z > 7, y).filled(0)[:2, :3], 12),
+    "masked sums": (lambda y, z: mt.ma.masked_where(z > 7, y).sum(axis=0).filled(0)[:3], 1200),
 }
 
 

@@ -7,7 +7,7 @@ may be unknown where all inputs have the lengths of the output.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,6 +17,7 @@ from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.operand import Operand, Splits, TensorMeta, axis_length, new_data
 from jmars.tensor.ops.chunks import add_by_class, chunk_classes, chunk_type, length_kind
+from jmars.tensor.parts import Part, PartOf, along, whole
 from jmars.tensor.tensor import Tensor
 
 Array = np.ndarray[Any, Any]
@@ -34,6 +35,8 @@ def blockwise(
     runs_user_code: bool = False,
     writes: bool = False,
     scratch: Scratch | None = None,
+    lines: tuple[int, ...] | None = None,
+    tables: int = 0,
 ) -> Tensor:
     """Makes a tensor of chunks `function(*blocks, *params)`, a call per grid position.
 
@@ -59,10 +62,15 @@ def blockwise(
     scratch
         Bytes that a call allocates, from the types of the output chunk and of the blocks; by default two copies of
         all of them, as LAPACK makes.
+    lines
+        Axes of lines that the function computes one by one, whatever the other lines are; () for single elements. None:
+        it needs whole chunks.
+    tables
+        Number of inputs, the last, that each line needs whole; all others have the axes of the output.
     """
     unique = tuple(dict.fromkeys(x.data for x in inputs))
     which = tuple(unique.index(x.data) for x in inputs)
-    op = Blockwise(name, function, params, which, flat, runs_user_code, writes, scratch, inputs=unique)
+    op = Blockwise(name, function, params, which, flat, runs_user_code, writes, scratch, lines, tables, inputs=unique)
     return Tensor(new_data(op, tuple(map(axis_length, chunks)), np.dtype(dtype), chunks))
 
 
@@ -83,6 +91,8 @@ class Blockwise(Operand):
     runs_user_code: bool
     writes: bool
     scratch: Scratch | None
+    lines: tuple[int, ...] | None
+    tables: int
     name: ClassVar[str] = "blockwise"
 
     def stamp(self) -> Hashable | None:
@@ -93,6 +103,21 @@ class Blockwise(Operand):
     def label(self) -> str:
         """The function that the user called."""
         return self.called
+
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
+        """Some of the lines, where the function computes them one by one."""
+        if self.lines is None or any(len(kept[axis]) < output.shape[axis] for axis in self.lines):
+            return None
+        read = [inputs[k] for k in self.which]
+        own = [along(kept, [i for i, n in enumerate(x.shape) if i in self.lines or n == 1], x)
+               for x in read[: len(read) - self.tables]]  # fmt: skip
+        parts = [*own, *map(whole, read[len(own) :])]
+        made = replace(self, which=tuple(range(len(read))))
+        return PartOf(made, list(zip(self.which, parts)))
+
+    def hull(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> Part:
+        """The lines whole."""
+        return whole(output) if self.lines is None else along(kept, self.lines, output)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per grid position."""

@@ -187,13 +187,13 @@ def _viewed(x: Tensor, kind: np.dtype[Any]) -> Tensor:
     """The bytes of the elements as a different dtype, chunk by chunk."""
     old, new = x.dtype.itemsize, kind.itemsize
     if old == new:
-        return blockwise("view", _view_block, [x], x.chunks, kind, (kind,))
+        return blockwise("view", _view_block, [x], x.chunks, kind, (kind,), lines=())
     unit = math.lcm(old, new) // old  # elements that make up whole elements
     ends = [end if end == x.shape[-1] else end - end % unit for end in itertools.accumulate(x.chunks[-1])]
     lengths = tuple(n for start, end in itertools.pairwise([0, *ends]) if (n := end - start)) or (0,)
     data = rechunked(x.data, (*x.chunks[:-1], lengths))
     chunks = (*x.chunks[:-1], tuple(n * old // new for n in lengths))
-    return blockwise("view", _view_block, [Tensor(data)], chunks, kind, (kind,))
+    return blockwise("view", _view_block, [Tensor(data)], chunks, kind, (kind,), lines=(x.ndim - 1,))
 
 
 def _view_block(block: Any, kind: np.dtype[Any]) -> Any:

@@ -427,7 +427,7 @@ def solve(a: Any, b: Any) -> Tensor:
     batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     x = single_chunk_along(broadcast_to(astype(x, dtype), (*batch, *x.shape[-2:])), [len(batch), len(batch) + 1])
     y = broadcast_to(astype(y, dtype), (*batch, *y.shape[-2:])).rechunk((*x.chunks[:-2], -1, as_tensor(y).chunks[-1]))
-    value = blockwise("solve", np.linalg.solve, [x, y], y.chunks, dtype)
+    value = blockwise("solve", np.linalg.solve, [x, y], y.chunks, dtype, lines=(len(batch), len(batch) + 1))
     return Tensor(value[..., 0].data) if vector else value
 
 

@@ -553,10 +553,10 @@ def map_along(
     *,
     lengths: Mapping[int, int] | None = None,
     dtype: Any = None,
-    by_lines: bool = False,
     **kwargs: Any,
 ) -> Tensor:
-    """Calls `function(block, **kwargs)` with blocks of `x` that span all of `axes`.
+    """Calls `function(block, **kwargs)` with blocks of `x` that span all of `axes`. The function computes each line
+    along `axes` by itself, whatever the other lines are.
 
     Parameters
     ----------
@@ -570,13 +570,11 @@ def map_along(
         New length by axis, for axes whose length the function changes.
     dtype
         dtype of the result; by default the function is called with one element to learn it.
-    by_lines
-        Whether the function computes each line along `axes` by itself, whatever the other lines are.
     """
     x = single_chunk_along(x, axes)
     chunks = tuple((lengths[i],) if lengths and i in lengths else cut for i, cut in enumerate(x.chunks))
     result = map_blocks(function, x, dtype=dtype, chunks=chunks, name=name, **kwargs)
-    if by_lines and isinstance(result.data.op, MapBlocks):
+    if isinstance(result.data.op, MapBlocks):
         object.__setattr__(result.data.op, "lines", tuple(axes))
     return result
 

@@ -106,7 +106,7 @@ def _times_number(name: str, x: Tensor, y: Tensor) -> Tensor:
     if product.dtype.char not in "fdFD":
         return product
     array, number = (y, x) if x.ndim == 0 else (x, y)
-    return blockwise(name, _dot_block, [array, number], array.chunks, product.dtype)
+    return blockwise(name, _dot_block, [array, number], array.chunks, product.dtype, lines=(), tables=1)
 
 
 def _dot_block(block: Any, number: Any) -> Any:

@@ -72,7 +72,7 @@ def _reduce_lines(name: str, a: Any, axis: Any, keepdims: Any, out: Any, q: Any 
     kind = _apply_to_lines(np.ones((1,) * min(lines.ndim, 2), x.dtype), None, name, q, options).dtype
     lengths = {len(rest): math.prod(leading)}
     more = {"kind": kind, "called": name, "q": q, "options": options}
-    value = map_along(name, _apply_to_lines, lines, [len(rest)], lengths=lengths, dtype=kind, by_lines=True, **more)
+    value = map_along(name, _apply_to_lines, lines, [len(rest)], lengths=lengths, dtype=kind, **more)
     value = reshape(moveaxis(value, -1, 0), (*leading, *(x.shape[i] for i in rest)))
     if keepdims:
         value = expand_dims(value, tuple(len(leading) + i for i in sorted(axes)))

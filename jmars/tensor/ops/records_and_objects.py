@@ -252,8 +252,9 @@ def field(x: Tensor, names: Names) -> Tensor:
     kind = _field_dtype(x, names)
     base, inner = kind.subdtype or (kind, ())
     chunks: Splits = (*x.data.chunks, *((n,) for n in inner))
-    source = expand_dims(x, tuple(range(x.ndim, x.ndim + len(inner)))) if inner else x
-    return blockwise("field", _read_field_block, [source], chunks, base, (names, len(inner)))
+    axes = tuple(range(x.ndim, x.ndim + len(inner)))
+    source = expand_dims(x, axes) if inner else x
+    return blockwise("field", _read_field_block, [source], chunks, base, (names, len(inner)), lines=axes)
 
 
 def field_step(names: Names) -> ViewStep:
@@ -277,15 +278,18 @@ def set_field(x: Tensor, names: Names, value: Any) -> Tensor:
     base, inner = kind.subdtype or (kind, ())
     given = assigned(value, base, x.ndim + len(inner))
     if not isinstance(given, Tensor):
-        return blockwise("set field", _set_field_number, [x], x.data.chunks, x.dtype, (names, base, given.tobytes()))
+        return blockwise(
+            "set field", _set_field_number, [x], x.data.chunks, x.dtype, (names, base, given.tobytes()), lines=()
+        )
     shape = (*x.shape, *inner) if inner else x.shape
     given = broadcast_to(given, shape) if given.data.shape != shape else given
     cut = Tensor(rechunked(given.data, (*x.data.chunks, *((n,) for n in inner))))
     if not inner:
-        return blockwise("set field", _set_field_block, [x, cut], x.data.chunks, x.dtype, (names,))
+        return blockwise("set field", _set_field_block, [x, cut], x.data.chunks, x.dtype, (names,), lines=())
     axes = tuple(range(x.ndim, x.ndim + len(inner)))
     source = expand_dims(x, axes)
-    made = blockwise("set field", _set_arrays_block, [source, cut], source.data.chunks, x.dtype, (names, len(inner)))
+    chunks, params = source.data.chunks, (names, len(inner))
+    made = blockwise("set field", _set_arrays_block, [source, cut], chunks, x.dtype, params, lines=axes)
     return squeeze(made, axes)
 
 
@@ -327,7 +331,7 @@ def compare_structured(name: str, a: Any, b: Any) -> Tensor:
     shape = np.broadcast_shapes(x.shape, y.shape)
     x, y = (one if one.shape == shape else broadcast_to(one, shape) for one in (x, y))
     y = Tensor(rechunked(y.data, x.chunks))
-    return blockwise(name, _compare_blocks, [x, y], x.chunks, np.bool, (name,))
+    return blockwise(name, _compare_blocks, [x, y], x.chunks, np.bool, (name,), lines=())
 
 
 def _compare_blocks(x: Array, y: Array, name: str) -> Array:

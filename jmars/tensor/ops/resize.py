@@ -45,6 +45,7 @@ from jmars.tensor.ops.shape import (
     stack,
 )
 from jmars.tensor.ops.ufuncs import as_bool, astype, ufunc
+from jmars.tensor.parts import Part, PartOf, along, whole
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import chunk_bytes, decide_splits, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -134,6 +135,16 @@ class Insert(Operand):
     def token(self) -> Hashable:
         """Identifies the operand by axis and positions."""
         return ("insert", self.axis, self.parts)
+
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
+        """Some of the lines along the axis."""
+        if len(kept[self.axis]) < output.shape[self.axis]:
+            return None
+        return PartOf(self, [(k, along(kept, (self.axis,), x)) for k, x in enumerate(inputs)])
+
+    def hull(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> Part:
+        """The lines whole."""
+        return along(kept, (self.axis,), output)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per chunk that gets elements; passes on all others."""
@@ -248,6 +259,16 @@ class Repeat(Operand):
     axis: int
     parts: tuple[tuple[int, int, int], ...]  # for each chunk of the result: chunk, and elements of it repeated
     name: ClassVar[str] = "repeat"
+
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
+        """Some of the lines along the axis."""
+        if len(kept[self.axis]) < output.shape[self.axis]:
+            return None
+        return PartOf(self, [(0, along(kept, (self.axis,), inputs[0])), (1, whole(inputs[1]))])
+
+    def hull(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> Part:
+        """The lines whole."""
+        return along(kept, (self.axis,), output)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per chunk of the result."""

@@ -35,6 +35,7 @@ from jmars.tensor.ops.resize import resize
 from jmars.tensor.ops.setitem import match_ndim
 from jmars.tensor.ops.shape import broadcast_arrays, broadcast_to, normal_axis, ravel, reshape
 from jmars.tensor.ops.ufuncs import as_bool, astype, ufunc, where
+from jmars.tensor.parts import LISTED, Part, PartOf, along, positions, tidy, within
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -82,7 +83,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     arrays = [astype(as_tensor(x), dtype, casting=rule) for x, rule in zip(given, rules)]
     which, *arrays = broadcast_arrays(as_tensor(a), *arrays)
     inputs = [which, *(Tensor(rechunked(x.data, which.chunks)) for x in arrays)]
-    made = blockwise("choose", _choose, inputs, which.chunks, dtype, (mode,), scratch=_of_choice)
+    made = blockwise("choose", _choose, inputs, which.chunks, dtype, (mode,), scratch=_of_choice, lines=())
     if not isinstance(choices, tuple | list):  # rows of an array; its byte order stays
         made = astype(made, as_tensor(choices).dtype, copy=False)
     return write_out(made, "choose", out)
@@ -143,7 +144,7 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Tensor:
     shape = np.broadcast_shapes(*(tuple(1 if i == axis else n for i, n in enumerate(y.shape)) for y in (x, at)))
     x, at = (single_chunk_along(_broadcast_other_axes(y, shape, axis), [axis]) for y in (x, at))
     at = Tensor(rechunked(at.data, tuple((at.shape[i],) if i == axis else cut for i, cut in enumerate(x.chunks))))
-    return blockwise("take_along_axis", np.take_along_axis, [x, at], at.chunks, x.dtype, (axis,))
+    return blockwise("take_along_axis", np.take_along_axis, [x, at], at.chunks, x.dtype, (axis,), lines=(axis,))
 
 
 def _broadcast_other_axes(x: Tensor, shape: tuple[int, ...], axis: int) -> Tensor:
@@ -180,7 +181,7 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: int | None) -> Non
         raise IndexError("shape mismatch: indexing arrays could not be broadcast together with shapes "
                          f"{x.shape} {at.shape}") from None  # fmt: skip
     inputs = [x, Tensor(rechunked(at.data, cut)), Tensor(rechunked(put.data, cut))]
-    value = blockwise("put_along_axis", _put_along_axis, inputs, x.chunks, x.dtype, (along,))
+    value = blockwise("put_along_axis", _put_along_axis, inputs, x.chunks, x.dtype, (along,), lines=(along,))
     arr[...] = value if axis is not None else value.reshape(arr.shape)
 
 
@@ -310,7 +311,7 @@ def _require_tensor(name: str, x: Any) -> Tensor:
 
 
 # removed from a chunk: start, stop and step, or behind a tag positions (int64), or bits of a mask
-Part = tuple[int, int, int] | bytes
+Removed = tuple[int, int, int] | bytes
 POSITIONS, MASK = b"p", b"m"
 Gone = range | NDArray[Any]  # ascending positions, or a mask of the axis
 
@@ -375,7 +376,7 @@ def _removed(obj: Any, length: int, axis: int) -> Gone:
     return np.unique(in_bounds(at, length, axis if at.size == 1 else 0))
 
 
-def _removed_between(gone: Gone, low: int, high: int) -> Part:
+def _removed_between(gone: Gone, low: int, high: int) -> Removed:
     """Removed positions of a chunk, counted from its start."""
     if isinstance(gone, range):
         first = max(0, -(-(low - gone.start) // gone.step))
@@ -398,7 +399,7 @@ def _encoded(positions: NDArray[Any], length: int) -> bytes:
     return MASK + np.packbits(mask).tobytes()
 
 
-def _count(part: Part) -> int:
+def _count(part: Removed) -> int:
     if isinstance(part, tuple):
         return len(range(*part))
     if part.startswith(POSITIONS):
@@ -411,12 +412,32 @@ class Delete(Operand):
     """Removes elements along an axis, chunk by chunk."""
 
     axis: int
-    parts: tuple[Part, ...]  # for each chunk along the axis
+    parts: tuple[Removed, ...]  # for each chunk along the axis
     name: ClassVar[str] = "delete"
 
     def token(self) -> Hashable:
         """Identifies the operand by axis and removed positions."""
         return ("delete", self.axis, self.parts)
+
+    def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf | None:
+        """The positions that stay; all that are removed, too, where most of the axis is kept."""
+        axis, (source,) = self.axis, inputs
+        if len(kept[axis]) == output.shape[axis]:
+            return PartOf(self, [(0, along(kept, (axis,), source))])
+        if len(kept[axis]) > LISTED:
+            return None
+        begin, places = 0, []
+        for start, length, part in zip(chunk_starts(source.chunks[axis]), source.chunks[axis], self.parts):
+            end = begin + length - _count(part)
+            here = within(kept[axis], begin, end)
+            if len(here):
+                places.append(start + np.delete(np.arange(length), _gone(part, length))[positions(here)])
+            begin = end
+        return PartOf(None, [(0, (*kept[:axis], tidy(np.concatenate(places)), *kept[axis + 1 :]))])
+
+    def hull(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> Part:
+        """The lines whole."""
+        return along(kept, (self.axis,), output)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Adds an operand per chunk that loses some elements; passes on chunks that lose none."""
@@ -445,16 +466,19 @@ class Delete(Operand):
         return np.moveaxis(np.stack(made), 0, axis)
 
 
-def remove(out: Array, inputs: Sequence[Array], params: tuple[int], arg: Part) -> None:
+def remove(out: Array, inputs: Sequence[Array], params: tuple[int], arg: Removed) -> None:
     """Copies the elements of a chunk that stay."""
     (x,), (axis,) = inputs, params
-    if isinstance(arg, tuple):
-        gone: Any = slice(*arg)
-    elif arg.startswith(POSITIONS):
-        gone = np.frombuffer(arg, np.int64, offset=1)
-    else:
-        gone = np.unpackbits(np.frombuffer(arg, np.uint8, offset=1), count=x.shape[axis]).astype(bool)
-    out[...] = np.delete(x, gone, axis)
+    out[...] = np.delete(x, _gone(arg, x.shape[axis]), axis)
+
+
+def _gone(part: Removed, length: int) -> Any:
+    """Removed positions of a chunk, as `np.delete` takes them."""
+    if isinstance(part, tuple):
+        return slice(*part)
+    if part.startswith(POSITIONS):
+        return np.frombuffer(part, np.int64, offset=1)
+    return np.unpackbits(np.frombuffer(part, np.uint8, offset=1), count=length).astype(bool)
 
 
 @offers("unravel_index")
@@ -469,7 +493,7 @@ def unravel_index(indices: Any, shape: Any, order: Any = "C") -> tuple[Any, ...]
     _check_indices(indices, x)
     if not lengths or not x.ndim and (can_compute() or not isinstance(indices, Tensor)):
         return tuple(np.unravel_index(x.fetch() if isinstance(indices, Tensor) else indices, lengths, order))
-    found = [blockwise("unravel_index", _unravel_index, [x], x.chunks, np.intp, (i, lengths, order))
+    found = [blockwise("unravel_index", _unravel_index, [x], x.chunks, np.intp, (i, lengths, order), lines=())
              for i in range(len(lengths))]  # fmt: skip
     return tuple(found)
 
@@ -498,7 +522,7 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: s
     dims = (dims,) if isinstance(dims, int | np.integer) else dims
     params = (tuple(int(n) for n in dims), mode, order)
     return blockwise("ravel_multi_index", _ravel_multi_index, [at[0], *(x.rechunk(at[0].chunks) for x in at[1:])],
-                     at[0].chunks, np.intp, params)  # fmt: skip
+                     at[0].chunks, np.intp, params, lines=())  # fmt: skip
 
 
 def _ravel_multi_index(*more: Any) -> Array:

@@ -41,7 +41,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     dtype = np.complex128 if fs.dtype.kind == "c" else np.float64
     data, xs, fs = _as_read(data), _as_read(xs).rechunk(-1), _as_read(fs, dtype).rechunk(-1)
     scratch = None if period is not None else _interp_scratch
-    return blockwise("interp", _interp, [data, xs, fs], data.chunks, dtype, (left, right, period), scratch=scratch)
+    params = (left, right, period)
+    return blockwise("interp", _interp, [data, xs, fs], data.chunks, dtype, params, scratch=scratch, lines=(), tables=2)
 
 
 def _as_read(x: Tensor, dtype: Any = np.float64) -> Tensor:
@@ -162,7 +163,7 @@ def i0(x: Any) -> Tensor:
         raise TypeError("i0 not supported for complex values")
     data = data if data.dtype.kind == "f" else astype(data, float)
     dtype = np.i0(np.ones(1, data.dtype)).dtype
-    return blockwise("i0", _i0, [data], data.chunks, dtype, writes=True, scratch=_of_block)
+    return blockwise("i0", _i0, [data], data.chunks, dtype, writes=True, scratch=_of_block, lines=())
 
 
 def _i0(out: Array, block: Array) -> None:
@@ -191,7 +192,7 @@ def _window(name: str, M: Any, *options: Any) -> Tensor:
     getattr(np, name)(2, *more)  # raises NumPy's errors
     at = arange(math.ceil(length if name == "kaiser" else length - 0.5), dtype=length.dtype)
     params = (name, length, *more)
-    return blockwise(name, _window_block, [at], at.chunks, at.dtype, params, writes=True, scratch=_of_block)
+    return blockwise(name, _window_block, [at], at.chunks, at.dtype, params, writes=True, scratch=_of_block, lines=())
 
 
 def _window_block(out: Array, at: Array, name: str, n: float, *more: Any) -> None:

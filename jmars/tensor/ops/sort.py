@@ -50,7 +50,7 @@ def map_lines(name: str, function: Callable[..., Any], a: Any, axis: int | None,
     axis = normal_axis(axis, x.ndim)
     check_options(function, None if 0 in x.data.shape else x.data.shape[axis], kwargs)
     dtype = np.dtype(np.intp) if name.startswith("arg") else x.dtype
-    return map_along(name, function, x, [axis], dtype=dtype, by_lines=True, axis=axis, **kwargs)
+    return map_along(name, function, x, [axis], dtype=dtype, axis=axis, **kwargs)
 
 
 def check_options(function: Callable[..., Any], length: Any, options: dict[str, Any]) -> None:
@@ -124,7 +124,7 @@ def lexsort(keys: Any, axis: int = -1) -> Tensor:
         return argsort_long_axis([native(x) for x in rows[::-1]])
     rows = [single_chunk_along(x, [axis]) for x in rows]
     rows = [x.rechunk(rows[0].chunks) for x in rows]
-    return blockwise("lexsort", _lexsort, rows, rows[0].chunks, np.intp, (axis,))
+    return blockwise("lexsort", _lexsort, rows, rows[0].chunks, np.intp, (axis,), lines=(axis,))
 
 
 def _lexsort(*more: Any) -> Array:

@@ -148,7 +148,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         w = broadcast_weights(w, x, axis)
     dtype = np.result_type(x.dtype, w.dtype, *(["f8"] if x.dtype.kind in "biu" else []))
     total = sum_(broadcast_to(w, x.shape), axis, dtype, keepdims=keepdims)
-    total = blockwise("average", _check_weights, [total], total.chunks, total.dtype)
+    total = blockwise("average", _check_weights, [total], total.chunks, total.dtype, lines=())
     value = sum_(astype(x, dtype) * astype(w, dtype), axis, keepdims=keepdims) / total
     return (value, total) if returned else value
 
@@ -507,7 +507,7 @@ def _searchsorted(block: Array, line: Array, side: Any) -> Array:
 
 def _search_in(name: str, function: Any, x: Tensor, line: Tensor, params: tuple[Any, ...]) -> Tensor:
     """Looks up the elements of `x` in `line`, an array in a single chunk; returns positions."""
-    return blockwise(name, function, [x, line], x.chunks, np.intp, params)
+    return blockwise(name, function, [x, line], x.chunks, np.intp, params, lines=(), tables=1)
 
 
 _TOGETHER = 50  # histograms that a job computes for "stone"

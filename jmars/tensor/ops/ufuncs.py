@@ -156,7 +156,7 @@ def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
     x = formula.read(a)
     if x.number >= 0 and x.kind.kind == "c" and decimals:  # part by part: an infinite part would spoil the other part
         one = as_tensor(a)
-        return _write_rounded(blockwise("round", np.round, [one], one.chunks, one.dtype, (decimals,)), out)
+        return _write_rounded(blockwise("round", np.round, [one], one.chunks, one.dtype, (decimals,), lines=()), out)
     if x.kind == np.dtype(bool):
         if decimals:
             raise TypeError("booleans have no decimals to round to; convert them with astype")
@@ -233,7 +233,7 @@ def _astype(x: Tensor, dtype: np.dtype[Any]) -> Tensor:
 def as_bool(x: Tensor) -> Tensor:
     """Whether elements are not zero; of a record, whether any field is not."""
     if x.dtype.kind == "V":
-        return blockwise("nonzero", _nonzero_block, [x], x.data.chunks, bool)
+        return blockwise("nonzero", _nonzero_block, [x], x.data.chunks, bool, lines=())
     return x if x.dtype == bool else astype(x, np.dtype(bool))
 
 

@@ -493,7 +493,7 @@ def _isin_few(x: Tensor, others: Tensor, invert: bool, kind: Any) -> Tensor:
     params = (bool(invert), kind, _one_by_one(x, others))
     if len(others.data.chunks[0]) > 1:
         others = Tensor(_fields(others, (0,), True, Origin.of(new_group()))[0])
-    return blockwise("isin", _isin, [x, others], x.chunks, bool, params, scratch=_isin_scratch)
+    return blockwise("isin", _isin, [x, others], x.chunks, bool, params, scratch=_isin_scratch, lines=(), tables=1)
 
 
 def _isin_scratch(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
