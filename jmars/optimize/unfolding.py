@@ -204,7 +204,8 @@ def reported_splits(chunks: Splits, shapes: Sequence[Sequence[int] | None]) -> S
     chunks
         Chunks known before.
     shapes
-        Reported shape of each chunk in C order of the grid; None for chunks of known shape.
+        Reported shape of each chunk in C order of the grid; None for chunks of known shape, also of stored chunks that
+        a result passes on: their length is the upper bound.
 
     Examples
     --------
@@ -223,9 +224,10 @@ def reported_splits(chunks: Splits, shapes: Sequence[Sequence[int] | None]) -> S
             cut.append(lengths)
             continue
         along = np.moveaxis(number, axis, 0).reshape(len(lengths), -1)[:, 0]
-        told = [shapes[k] for k in along.tolist()]
-        assert all(shape is not None for shape in told), "a chunk of unknown size was not reported"
-        cut.append(tuple(int(shape[axis]) for shape in told if shape is not None))
+        each = zip(lengths, (shapes[k] for k in along.tolist()), strict=True)
+        told: list[Any] = [getattr(one, "most", None) if shape is None else int(shape[axis]) for one, shape in each]
+        assert None not in told, "a chunk of unknown size was not reported"
+        cut.append(tuple(told))
     return tuple(cut)
 
 

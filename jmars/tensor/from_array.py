@@ -161,6 +161,8 @@ def plain_array(value: Any, dtype: Any = None) -> np.ndarray[Any, Any]:
             "a tensor has no mask, so the mask of a masked array would be lost; make a masked tensor, "
             "jmars.tensor.ma.asarray(x), or use its values, x.data or x.filled(...)"
         )
+    if is_scipy_sparse(value):  # NumPy makes an object of it
+        raise DuckArrayError("a sparse array of SciPy")
     try:
         found = np.asarray(value, dtype)
         if found.dtype.char in "gG" and isinstance(value, list | tuple):  # NumPy takes elements by `float` from objects
@@ -251,9 +253,19 @@ class DuckArrayError(UnsupportedError):
 
 
 def is_duck_array(value: Any) -> bool:
-    """Whether a value is an array of a library other than NumPy and jmars, with `__array_namespace__`."""
+    """Whether a value is an array of a library other than NumPy and jmars: one with `__array_namespace__`, or a sparse
+    array of SciPy.
+    """
     kind = type(value)
-    return hasattr(kind, "__array_namespace__") and kind.__module__.partition(".")[0] not in ("numpy", "jmars")
+    if hasattr(kind, "__array_namespace__"):
+        return kind.__module__.partition(".")[0] not in ("numpy", "jmars")
+    return is_scipy_sparse(value)
+
+
+def is_scipy_sparse(value: Any) -> bool:
+    """Whether a value is a sparse array or matrix of SciPy."""
+    sparse = sys.modules.get("scipy.sparse")
+    return sparse is not None and isinstance(value, (sparse.sparray, sparse.spmatrix))
 
 
 def refuse_duck_array(value: Any) -> None:

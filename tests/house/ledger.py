@@ -26,7 +26,7 @@ TABLE = """
             tensor/ops/*
   2055  masked arrays
             tensor/ma/*
-  1450  foreign chunks and duck arrays
+  1530  foreign chunks and duck arrays
             tensor/chunk_types/* tensor/array_api.py array_api.py tensor/numba_values.py
    960  spawn
             tensor/spawn.py remote.py
@@ -34,7 +34,7 @@ TABLE = """
             tensor/ndimage/*
    250  batches for training
             tensor/batches.py
-  8140  tensor core
+  8145  tensor core
             tensor/*
   1900  machine code by LLVM text
             kernels/native_pipeline.py kernels/compile.py kernels/expression.py kernels/routines.py

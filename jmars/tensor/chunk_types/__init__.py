@@ -6,6 +6,7 @@ call.
 
 duck_tensor.py       DuckTensor: the handle, and conversion of duck arrays
 operations.py        elementwise functions, map_blocks, slices, joins, products, reductions
+scipy_sparse.py      the namespace of SciPy's sparse arrays
 functions.py         the array namespace of a DuckTensor
 """
 

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import math
 import os
+import sys
+import warnings
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -29,8 +31,9 @@ from jmars.kernels import Pieces
 from jmars.kernels.elementwise import facts
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
+from jmars.tensor.chunk_types import scipy_sparse
 from jmars.tensor.engine import get_engine
-from jmars.tensor.from_array import DuckArrayError, is_duck_array
+from jmars.tensor.from_array import DuckArrayError, is_duck_array, is_scipy_sparse
 from jmars.tensor.methods import Operators, add_operators
 from jmars.tensor.operand import Operand, Origin, Splits, TensorData, TensorMeta, Unknown, new_data
 from jmars.tensor.ops.map_blocks import pickled, unpickled
@@ -229,6 +232,8 @@ class DuckTensor(Operators[Any]):
     def __bool__(self) -> bool:
         return bool(self._number())
 
+    toarray = todense
+
     # Functions
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
@@ -274,9 +279,11 @@ def as_duck_tensor(value: Any, chunk_size: ChunkSize = None, chunks: ChunkSize =
         return value if chunk_size is None and chunks is None else FUNCTIONS["rechunk"](value, chunk_size, chunks)
     if not is_duck_array(value):
         return as_tensor(value, chunk_size=chunk_size, chunks=chunks)
+    value = plain_zero(value)
     shape = tuple(map(int, value.shape))
     if chunk_size is None and chunks is None and shape:
-        pieces = -(-int(getattr(value, "nbytes", math.prod(shape) * dtype_of(value).itemsize)) // chunk_bytes())
+        size = scipy_sparse.nbytes(value) if is_scipy_sparse(value) else getattr(value, "nbytes", None)
+        pieces = -(-int(math.prod(shape) * dtype_of(value).itemsize if size is None else size) // chunk_bytes())
         chunks = (max(1, -(-shape[0] // max(1, pieces))), *(-1,) * (len(shape) - 1))
     splits = decide_splits(shape, dtype_of(value), chunk_size, chunks)
     stops = [np.cumsum(axis).tolist() for axis in splits]
@@ -318,7 +325,7 @@ def result_array(
 
 def probed_array(name: str, function: Callable[..., Any], *samples: Any, ndim: int) -> Any:
     """Try a function on samples and require a result of `ndim` axes."""
-    found = plain_zero(probed(name, function, samples))
+    found = probed(name, function, samples)
     if getattr(found, "ndim", 0 if np.isscalar(found) else -1) != ndim:
         raise UnsupportedError(
             f"{name} of {type_name(samples[0])} returned {type_name(found)} instead of an array of {ndim} axes; "
@@ -353,7 +360,9 @@ def on_chunks(
     """
     op = _operand(name, function, inputs, calls, True)
     origin = Origin.of(f"chunks-{next(_numbers)}-{os.urandom(4).hex()}")
-    return new_data(op, (origin.whole,), BYTES, (origin.axis([None] * len(calls)),))
+    passed = [inputs[one.reads[0][0]][0].chunks[0][one.reads[0][1]] if one.args is None else None for one in calls]
+    most = [one.most if isinstance(one, Unknown) else one for one in passed]  # bytes of stored chunks are known
+    return new_data(op, (origin.whole,), BYTES, (origin.axis(most),))
 
 
 def arrays(
@@ -470,7 +479,10 @@ def grid_indices(chunks: Splits) -> tuple[list[tuple[int, ...]], list[tuple[int,
 
 def namespace_of(*values: Any) -> Any:
     """Array namespace of the first duck array among the values; NumPy if there is none."""
-    return next((value.__array_namespace__() for value in values if is_duck_array(value)), np)
+    first = next((value for value in values if is_duck_array(value)), None)
+    if is_scipy_sparse(first):
+        return scipy_sparse.NAMESPACE
+    return np if first is None else first.__array_namespace__()
 
 
 def type_name(value: Any) -> str:
@@ -533,8 +545,10 @@ def probed(name: str, function: Callable[..., Any], samples: Sequence[Any]) -> A
         If the function raises.
     """
     try:
-        with np.errstate(all="ignore"):
-            return function(*samples)
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            if (sparse := sys.modules.get("scipy.sparse")) is not None:
+                warnings.simplefilter("error", sparse.SparseEfficiencyWarning)  # of results that are dense
+            return plain_zero(function(*samples))
     except Exception as error:
         kinds = " and ".join(dict.fromkeys(map(type_name, samples)))
         raise UnsupportedError(
@@ -544,7 +558,11 @@ def probed(name: str, function: Callable[..., Any], samples: Sequence[Any]) -> A
 
 
 def plain_zero(value: Any) -> Any:
-    """Replace a sparse array's fill value of -0.0 by 0.0, since libraries join only arrays of equal fill values."""
+    """Replace a sparse array's fill value of -0.0 by 0.0, since libraries join only arrays of equal fill values; CSR of
+    SciPy's formats.
+    """
+    if is_scipy_sparse(value):
+        return scipy_sparse.csr(value)
     if is_duck_array(value) and getattr(value, "fill_value", None) == 0:
         value.fill_value = np.zeros((), dtype_of(value))[()]
     return value

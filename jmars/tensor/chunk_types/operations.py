@@ -30,11 +30,13 @@ from jmars.tensor.chunk_types.duck_tensor import (
     implements,
     input_of,
     join_blocks,
+    namespace_of,
     on_chunks,
     probed,
     probed_array,
     result_array,
     sample_of,
+    type_name,
 )
 from jmars.tensor.operand import Splits, TensorData
 from jmars.tensor.ops.chunks import rechunked
@@ -109,6 +111,8 @@ def elementwise(name: str, function: Callable[..., Any] | None, *args: Any, **kw
     called = PartialCall(function or LibraryFunction(name), fixed, kwargs)
     ready, grid, calls = _at_one_place(arrays)
     sample = probed_array(name, called, *map(sample_of, ready), ndim=len(grid))
+    if len(grid) > 1 and isinstance(sample, np.ndarray) and all(isinstance(x, DuckTensor) for x in arrays):
+        raise UnsupportedError(f"{name} of {type_name(sample_of(arrays[0]))} is dense; use x.todense() before")
     return result_array(name, called, [*map(input_of, ready)], calls, grid, sample)
 
 
@@ -169,7 +173,7 @@ class _Cast:
 
     def __call__(self, block: Any) -> Any:
         """Cast a chunk."""
-        return LibraryFunction("astype")(block, getattr(block.__array_namespace__(), self.name))
+        return LibraryFunction("astype")(block, getattr(namespace_of(block), self.name))
 
 
 @implements("astype")

@@ -203,7 +203,8 @@ def _view_block(block: Any, kind: np.dtype[Any]) -> Any:
 @offers("tensor")
 def tensor(data: Any, dtype: Any = None, chunk_size: ChunkSize = None, chunks: ChunkSize = None) -> Tensor:
     """Makes a tensor of an array, list or number, as in Mars."""
-    return Tensor(asarray(data, dtype, chunk_size=chunk_size, chunks=chunks).data)
+    found: Any = call("asarray", data, dtype, chunk_size=chunk_size, chunks=chunks)
+    return Tensor(found.data) if isinstance(found, Tensor) else found
 
 
 @offers("from_dlpack")
