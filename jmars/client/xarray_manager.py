@@ -46,7 +46,7 @@ from jmars.tensor.ops.map_blocks import map_blocks, single_chunk_along
 from jmars.tensor.ops.npy import from_blocks
 from jmars.tensor.splits import COUNTED_BYTES, chunk_bytes, common_splits, decide_splits, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.tensor.zarr_arrays import is_shared, many_requests, zarr_folder
+from jmars.tensor.zarr_arrays import is_shared, many_requests, pieces_at_once, zarr_folder
 
 
 def _piece(given: Any, length: int) -> int:
@@ -114,8 +114,9 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
             return as_tensor(data, chunks=splits)
         zarr_array = _zarr_array(data)
         waits = zarr_array is not None and is_shared(zarr_array.store) and zarr_folder(zarr_array) is None
-        how: Any = {"name": "read", "takes": "steps", "pieces": _pieces(data), "waits": waits}
-        return from_blocks(_Reader(data), data.shape, data.dtype, chunks=splits, **how)
+        at_once = 1 if zarr_array is None else pieces_at_once(zarr_array)
+        how: Any = {"name": "read", "takes": "steps", "pieces": _pieces(data), "holds": (*_bytes(data), at_once)}
+        return from_blocks(_Reader(data), data.shape, data.dtype, chunks=splits, waits=waits, **how)
 
     def compute(self, *data: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Values, computed as a single graph."""
@@ -252,6 +253,17 @@ def _pieces(data: Any) -> tuple[int, ...]:
         data = data.array
     found = _zarr_array(data)
     return tuple(found.chunks) if found is not None and found.shape == shape else ()
+
+
+def _bytes(data: Any) -> tuple[int, int]:
+    """Bytes of an element in the file, and most bytes of an element while a layer of xarray's decodes it."""
+    stored = most = data.dtype.itemsize
+    while hasattr(data, "array") and hasattr(data.array, "dtype"):
+        outer, data, after = data, data.array, stored
+        stored = data.dtype.itemsize
+        if hasattr(outer, "func") or outer.dtype != data.dtype:
+            most = max(most, stored + after + 1)  # elements before and after, and a mask of missing ones
+    return stored, most
 
 
 def _zarr_array(data: Any) -> Any:

@@ -87,8 +87,13 @@ def many_requests(array: Any) -> AbstractContextManager[Any]:
     """Within, zarr has many requests to an object store under way."""
     if array is None or zarr_folder(array) is not None:
         return nullcontext()
-    config = zarr_library().config
-    return config.set({"async.concurrency": max(REQUESTS, config.get("async.concurrency"))})  # type: ignore[no-any-return]
+    return zarr_library().config.set({"async.concurrency": pieces_at_once(array)})  # type: ignore[no-any-return]
+
+
+def pieces_at_once(array: Any) -> int:
+    """Pieces that zarr reads at once: in an object store, `REQUESTS`, if the user has not chosen more."""
+    usual = int(zarr_library().config.get("async.concurrency"))
+    return usual if zarr_folder(array) is not None else max(REQUESTS, usual)
 
 
 def opens_on_workers(target: Any) -> bool:
@@ -222,7 +227,8 @@ def from_zarr(url: Any, component: str | None = None, chunk_size: ChunkSize = No
     folder, pieces = zarr_folder(array), [max(1, n) for n in array.chunks]  # axes without elements may have none
     return from_blocks(
         functools.partial(read_zarr, array), shape, kind, splits, name="from_zarr", takes="steps", pieces=pieces,
-        pure=folder is not None, files=[folder] if folder else [], waits=folder is None,
+        holds=(kind.itemsize, kind.itemsize, pieces_at_once(array)), pure=folder is not None,
+        files=[folder] if folder else [], waits=folder is None,
     )  # fmt: skip
 
 

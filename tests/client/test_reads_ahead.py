@@ -9,8 +9,10 @@ import pytest
 
 import jmars
 import jmars.tensor as mt
+from jmars.tensor.ops.npy import AHEAD_BYTES
 
 VALUES = np.arange(512.0).reshape(64, 8)
+LARGE = AHEAD_BYTES // 8  # elements of a result that takes as much as all calls begun ahead
 pytestmark = pytest.mark.usefixtures("only_jobs")
 
 
@@ -76,9 +78,9 @@ def test_calls_that_never_return_do_not_keep_the_next_job():
 def test_results_that_are_large_are_not_read_ahead():
     def read(box):
         assert threading.current_thread() is threading.main_thread()
-        return np.ones((1, 2**20))
+        return np.ones((1, LARGE))
 
-    assert mt.from_blocks(read, (8, 2**20), float, chunks=(1, -1), waits=True).sum() == 2**23
+    assert mt.from_blocks(read, (8, LARGE), float, chunks=(1, -1), waits=True).sum() == 8 * LARGE
 
 
 def test_large_results_of_which_a_part_is_taken_are_not_read_ahead():
@@ -86,8 +88,8 @@ def test_large_results_of_which_a_part_is_taken_are_not_read_ahead():
         assert threading.current_thread() is threading.main_thread()
         return np.ones((1, box[1].stop - box[1].start))
 
-    x = mt.from_blocks(read, (8, 2**20), float, chunks=(1, -1), takes="boxes", waits=True)
-    assert x[:, ::1024].sum() == 2**13
+    x = mt.from_blocks(read, (8, LARGE), float, chunks=(1, -1), takes="boxes", waits=True)
+    assert x[:, ::1024].sum() == 8 * LARGE // 1024
 
 
 def test_large_results_behind_small_ones_are_not_read_ahead():
@@ -95,5 +97,14 @@ def test_large_results_behind_small_ones_are_not_read_ahead():
         assert box[0].stop < 64 or threading.current_thread() is threading.main_thread()
         return np.ones(box[0].stop - box[0].start)
 
-    x = mt.from_blocks(read, (48 + 2**23,), float, chunks=((6,) * 8 + (2**20,) * 8,), waits=True)
-    assert x.sum() == 48 + 2**23
+    x = mt.from_blocks(read, (48 + 8 * LARGE,), float, chunks=((6,) * 8 + (LARGE,) * 8,), waits=True)
+    assert x.sum() == 48 + 8 * LARGE
+
+
+def test_small_parts_of_large_pieces_are_not_read_ahead():
+    def read(box):
+        assert threading.current_thread() is threading.main_thread()
+        return np.ones((1, 4))
+
+    x = mt.from_blocks(read, (8, LARGE), float, chunks=(1, -1), takes="boxes", pieces=(1, LARGE), waits=True)
+    assert x[:, :4].sum() == 32

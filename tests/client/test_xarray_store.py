@@ -13,7 +13,9 @@ import pytest
 import jmars
 import jmars.tensor as mt
 from jmars.errors import StorageError, UnsupportedError
+from jmars.optimize import compile_graph
 from jmars.tensor import files, zarr_arrays
+from jmars.tensor.tensor_graph import TensorGraph
 
 xr = pytest.importorskip("xarray", reason="xarray is not installed (extra jmars[xarray])")
 zarr = pytest.importorskip("zarr", reason="zarr is not installed (extra jmars[io])")
@@ -249,3 +251,13 @@ def test_readers_find_a_variable_when_it_is_whole(lazy, cluster, tmp_path):
     assert not stored(place).data_vars
     lazy.to_zarr(place, mode="w", consolidated=False)
     assert stored(place).equals(lazy.compute())
+
+
+def test_readers_are_promised_memory_for_pieces_and_decoding(tmp_path):
+    packed = {"scale_factor": 0.1, "_FillValue": -9, "dtype": "i4", "chunks": (4, 100)}
+    data = xr.Dataset({name: (("t", "x"), np.ones((8, 100))) for name in ("packed", "plain")})
+    data.to_zarr(tmp_path / "a", encoding={"packed": packed, "plain": {"chunks": (4, 100)}}, consolidated=False)
+    lazy = xr.open_zarr(tmp_path / "a", chunks={}, chunked_array_type="jmars", consolidated=False)
+    for name, each in (("packed", 8 + 8 + 1), ("plain", 8 * 3)):  # bytes of an element
+        graph = TensorGraph.of([lazy[name].data.data])
+        assert compile_graph(graph, {}).after.work.max() == each * 400

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
+from jmars.optimize import compile_graph
+from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import same, shapes, splits
 
 
@@ -29,3 +31,31 @@ def test_what_is_not_as_promised_is_an_error():
 def test_what_cannot_be_called_is_named():
     with pytest.raises(TypeError, match="from_blocks takes a function first; 3 cannot be called"):
         mt.from_blocks(3, (3,), "f8")
+
+
+def promised(x):
+    """The most bytes that a chunk of a tensor is promised, in eighths of the bytes of a piece of 8000."""
+    return compile_graph(TensorGraph.of([x.data]), {}).after.work.max() / 1000
+
+
+def blocks(**how):
+    return mt.from_blocks(lambda box: None, (40, 100), "f8", takes="steps", **how)
+
+
+def test_readers_are_promised_memory_for_pieces_stored_and_decoded():
+    assert promised(blocks(chunks=(10, 100))) == 8
+    assert promised(blocks(chunks=(10, 100), pieces=(10, 100))) == 8 * 3
+    assert promised(blocks(chunks=(20, 100), pieces=(10, 100))) == 8 * (2 + 2)
+    assert promised(blocks(chunks=(20, 100), pieces=(10, 100), holds=(8, 8, 64))) == 8 * (2 + 2 + 2)
+    assert promised(blocks(chunks=(40, 100), pieces=(1, 100), holds=(8, 8, 10))) == 8 * 4 + (10 + 4) * 0.8
+    assert promised(blocks(chunks=(10, 100), pieces=(10, 100))[3:4, 4:6]) == 8 * 2 + 0.016
+    assert promised(blocks(chunks=(10, 100), pieces=(1, 100), holds=(8, 8, 64))[:10:5, :10]) == (6 + 4) * 0.8 + 0.16
+
+
+def test_decoders_are_promised_memory_for_elements_before_and_after():
+    assert promised(blocks(chunks=(10, 100), holds=(4, 17, 1))) == 17
+    assert promised(blocks(chunks=(10, 100), pieces=(10, 100), holds=(4, 9, 1))) == 4 * 3
+
+
+def test_calls_that_wait_are_promised_memory_for_those_begun_ahead():
+    assert promised(blocks(chunks=(10, 100), pieces=(10, 100), waits=True)) == 8 * 3 * 33

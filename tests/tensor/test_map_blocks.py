@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import cloudpickle
 import numpy as np
 import pytest
@@ -119,3 +122,19 @@ def test_functions_of_the_user_are_found_in_all_arguments():
         assert not mt.map_blocks(function, *args, dtype=float, **kwargs).data.op.is_library
     assert mt.map_blocks(np.apply_along_axis, np.cumsum, 0, x, dtype=float).data.op.is_library
     assert mt.map_blocks(np.piecewise, x, x > 0, funclist=[np.sin, 1], dtype=float).data.op.is_library
+
+
+def test_what_functions_hold_is_freed_while_python_runs():
+    program = """
+import sys
+from jmars.tensor.ops.map_blocks import pickled, unpickled
+
+class Reader:  # an open HDF5 file, which HDF5 would close later by functions of Python, and crash
+    def __del__(self):
+        print(sys.is_finalizing())
+
+unpickled(pickled(Reader))()
+unpickled(pickled(Reader()))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "False\n" * 3), done.stderr

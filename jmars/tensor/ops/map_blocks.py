@@ -15,6 +15,7 @@ and `to_cpu.py`.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import inspect
 import io
@@ -355,6 +356,9 @@ def unpickled(blob: bytes) -> Any:
             "function in the notebook; a module that came after the cluster's start is found by a new cluster"
         )
         raise
+
+
+atexit.register(unpickled.cache_clear)  # files that functions hold open are closed while Python still runs
 
 
 def _block_shape(shape: tuple[int, ...], own: Splits, grid: Splits) -> tuple[int, ...]:

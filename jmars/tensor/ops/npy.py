@@ -595,6 +595,7 @@ def from_blocks(
     name: str | None = None,
     takes: Literal["chunks", "boxes", "steps"] = "boxes",
     pieces: Sequence[int] = (),
+    holds: tuple[int, int, int] | None = None,
     pure: bool = False,
     files: Sequence[str] = (),
     waits: bool = False,
@@ -617,7 +618,11 @@ def from_blocks(
         1; "steps", any with a step above 0.
     pieces
         Lengths of the pieces that the function can only read whole, as those of a Zarr array; plans say where chunks
-        cut pieces.
+        cut pieces, and a call is promised memory for pieces as they are stored and decoded.
+    holds
+        Memory of a call: bytes of an element of a piece, by default those of the dtype; bytes that each element of the
+        result takes at most while the function makes it of the pieces' elements; pieces that are read at once, by
+        default 1.
     pure
         Whether the results depend on nothing but the slices and the content of `files`, so that they may be used again
         (docs/how-to/reuse.md).
@@ -647,7 +652,10 @@ def from_blocks(
     if pieces and (len(pieces) != len(shape) or min(pieces) < 1):
         raise ValueError(f"{label} has pieces {tuple(pieces)}; give a length above 0 for each of {len(shape)} axes")
     code, paths = code_of(function) if pure else None, tuple(map(os.path.abspath, files))
-    made = FromBlocks(label, pickled(function), takes, tuple(pieces), files=paths, pure=code, waits=waits)
+    made = FromBlocks(
+        label, pickled(function), takes, tuple(pieces), holds or (kind.itemsize, kind.itemsize, 1), files=paths,
+        pure=code, waits=waits,
+    )  # fmt: skip
     return Tensor(new_data(made, shape, kind, splits))
 
 
@@ -659,6 +667,7 @@ class FromBlocks(Operand):
     blob: bytes = field(repr=False)  # credentials may be in it
     takes: str = "chunks"  # slices that the function can be called with
     pieces: tuple[int, ...] = ()  # lengths of pieces that the function reads whole; () where not known
+    holds: tuple[int, int, int] = (0, 0, 1)  # bytes of an element, stored and being decoded; pieces read at once
     of: SourcePart | None = None  # the part that is read; None: the whole
     files: tuple[str, ...] = ()  # that the function reads
     pure: bytes | None = None  # `code_of` a function whose values depend on arguments and files only; None: of others
@@ -698,7 +707,8 @@ class FromBlocks(Operand):
 
         def program(k: int) -> Program:
             chunk = ChunkType(kinds[k], output.dtype)
-            return single(self.function, (), self._call(read_block, chunk, chunk.nbytes, chunk.nbytes))
+            call = self._call(read_block, chunk, self._memory(kinds[k], kinds[k]), chunk.nbytes)
+            return single(self.function, (), call)
 
         args = [(box,) for box in itertools.product(*bounds)]
         rows = np.zeros((which.size, 0), np.int64)
@@ -706,8 +716,15 @@ class FromBlocks(Operand):
 
     def _call(self, function: Callable[..., None], chunk: ChunkType, work: int, reads: int) -> Call:
         how: Any = {"runs_user_code": True, "reads": reads, "waits": max(1, work) if self.waits else 0}
-        work += 2 * min(AHEAD_BYTES, AHEAD * work) if self.waits else 0
+        work += min(AHEAD_BYTES, AHEAD * work) if self.waits else 0
         return Call(function, (self.function, self.blob), (), chunk, True, work, **how)
+
+    def _memory(self, lengths: Sequence[int], spans: Sequence[int]) -> int:
+        """Bytes that a call takes for so many elements, taken out of such spans of the axes."""
+        stored, decoding, at_once = self.holds
+        count = math.prod(-(-span // piece) for span, piece in zip(spans, self.pieces)) if self.pieces else 0
+        pieces = (min(count, at_once) + min(count, at_once, DECODED)) * math.prod(self.pieces) * stored
+        return max(math.prod(lengths) * decoding, math.prod(lengths) * stored + pieces)
 
     def _tile_part(self, builder: ChunkGraphBuilder, kept: Part, output: TensorMeta) -> NDArray[np.int64]:
         steps = self.takes == "steps"
@@ -717,16 +734,16 @@ class FromBlocks(Operand):
         )
 
         def program(k: int) -> Program:
-            shape, most, all_read = zip(*kinds[k]) if kinds[k] else ((), (), ())
-            chunk, itemsize = ChunkType(shape, output.dtype), output.dtype.itemsize
-            work, read = math.prod(most) * itemsize, math.prod(all_read) * itemsize
-            return single(self.label, (), self._call(read_part, chunk, work, read))
+            shape, most, spans, all_read = zip(*kinds[k]) if kinds[k] else ((), (), (), ())
+            chunk, read = ChunkType(shape, output.dtype), math.prod(all_read) * output.dtype.itemsize
+            return single(self.label, (), self._call(read_part, chunk, self._memory(most, spans), read))
 
         args = [(box,) for box in itertools.product(*axes)]
         rows = np.zeros((which.size, 0), np.int64)
         return add_by_class(builder, program, which.reshape(-1), rows, args).reshape(output.grid)
 
 
+DECODED = 4  # pieces that wait decoded until they are copied, where several are read at once
 RUNS = 8  # runs of positions along an axis of a chunk that are read one by one
 
 
@@ -755,10 +772,10 @@ def _reads(axis: Axis, steps: bool) -> tuple[_Read, ...]:
     )
 
 
-def _lengths(reads: tuple[_Read, ...]) -> tuple[int, int]:
-    """Elements along an axis that are read: at most at once, and all together."""
-    lengths = [len(range(*one.read)) for one in reads]
-    return max(lengths), sum(lengths)
+def _lengths(reads: tuple[_Read, ...]) -> tuple[int, int, int]:
+    """Elements along an axis that are read: at most at once, those between their ends, and all together."""
+    lengths, spans = [len(range(*one.read)) for one in reads], [one.read[1] - one.read[0] for one in reads]
+    return max(lengths), max(spans), sum(lengths)
 
 
 def read_part(out: Array, inputs: Sequence[Array], params: tuple[str, bytes], arg: Any) -> None:
@@ -794,7 +811,7 @@ def read_block(out: Array, inputs: Sequence[Array], params: tuple[str, bytes], a
 
 
 AHEAD = 32  # calls of functions that wait that are begun ahead in an executor, each in a thread
-AHEAD_BYTES = 2**23  # of their results
+AHEAD_BYTES = 2**25  # that they take
 _begun: dict[tuple[bytes, Any], Future[Any]] = {}  # by function and bounds of the box
 
 
