@@ -26,7 +26,16 @@ from jmars.tensor.operand import TensorData
 from jmars.tensor.ops.npy import FromBlocks, is_url
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_graph import LinkedGraph
-from jmars.tensor.zarr_arrays import opens_on_workers, refuse_sources, sources, write_zarr, zarr_place, zarr_store
+from jmars.tensor.whole_zarr import replaced_group
+from jmars.tensor.zarr_arrays import (
+    opens_on_workers,
+    refuse_sources,
+    sources,
+    store_place,
+    write_zarr,
+    zarr_place,
+    zarr_store,
+)
 
 Box = tuple[slice, ...]
 WINDOW_SHARE = 4  # of the memory limit: the part that a window of chunks may take
@@ -78,41 +87,45 @@ def later(write: Write) -> Any:
 
 
 def checked_to_zarr(theirs: Callable[..., Any]) -> Callable[..., Any]:
-    """`to_zarr` of xarray; a place with sources of a variable is refused before old data are removed."""
+    """`to_zarr` of xarray; a place with sources or a second writer is refused before old data are removed."""
 
     @functools.wraps(theirs)
     def to_zarr(*args: Any, **kwargs: Any) -> Any:
         given = inspect.signature(theirs).bind(*args, **kwargs).arguments
-        store, tensors = given.get("store"), dict(_tensors(given["dataset"]))
+        store, tensors, options = given.get("store"), dict(_tensors(given["dataset"])), given.get("storage_options")
         if store is not None and not given.get("append_dim"):
             names = [""] if given.get("mode") == "w" else tensors
-            at = functools.partial(zarr_place, zarr_store(store), options=given.get("storage_options"))
+            at = functools.partial(zarr_place, zarr_store(store), options=options)
             places = {name: at(f"{given.get('group') or ''}/{name}") for name in names}
             for name, one in tensors.items():
                 if isinstance(one.data.op, FromBlocks) and [places.get(name)] == [*map(zarr_place, _arrays(one))]:
                     del places[name]  # is written as it was read
             for one in tensors.values():
                 refuse_sources(one, places.values())
-        return theirs(*args, **kwargs)
+        if not tensors or given.get("mode") != "w" or store is None:
+            return theirs(*args, **kwargs)
+        with replaced_group(store_place(store, given.get("group"), options)):
+            return theirs(*args, **kwargs)
 
     return to_zarr
 
 
 def whole_to_netcdf(theirs: Callable[..., Any]) -> Callable[..., Any]:
-    """`to_netcdf` of xarray; a new file has a temporary name until the end, and replaces no source of the data set."""
+    """`to_netcdf` of xarray; a new file has a temporary name until the end; a source of the data set is not changed."""
 
     @functools.wraps(theirs)
     def to_netcdf(*args: Any, **kwargs: Any) -> Any:
         bound = inspect.signature(theirs).bind(*args, **kwargs)
         given, tensors = bound.arguments, _tensors(bound.arguments["dataset"])
         path, here = given.get("path_or_file"), given.get("compute", True) and not given.get("multifile")
-        is_new = here and given.get("mode", "w") == "w"
-        if not tensors or not is_new or not isinstance(path, str | os.PathLike) or is_url(path):
+        if not tensors or not isinstance(path, str | os.PathLike) or is_url(path):
             return theirs(*args, **kwargs)
         place = os.path.abspath(os.path.expanduser(os.fspath(path)))
         for _, tensor in tensors:
             if os.path.realpath(place) in [os.path.realpath(one) for one in sources(tensor) if isinstance(one, str)]:
                 raise ValueError(f"the data set is computed from {place}; write it to another place")
+        if not here or given.get("mode", "w") != "w":
+            return theirs(*args, **kwargs)
         with claimed(place), atomic_file(place, named=True) as part:
             given["path_or_file"] = part
             return theirs(*bound.args, **bound.kwargs)

@@ -118,6 +118,36 @@ def whole_arrays(arrays: Sequence[Any], how: How) -> Iterator[None]:
             raise
 
 
+@contextmanager
+def replaced_group(place: Any) -> Iterator[None]:
+    """Within, a writer removes a group and makes it anew.
+
+    Raises
+    ------
+    StorageError
+        If another writer replaces the group or, in an object store, writes to an array within.
+    """
+    if folder := node_folder(place):
+        os.makedirs(os.path.dirname(folder), exist_ok=True)
+        with claimed(folder):
+            yield
+        return
+    if type(place.store).__name__ in ("FsspecStore", "ObjectStore"):
+        _sync(_refuse_claims(place))
+    yield
+
+
+async def _refuse_claims(place: Any) -> None:
+    """Raise StorageError for a valid claim within a group of an object store."""
+    if hasattr(place.store, "fs"):
+        place.store.fs.invalidate_cache()
+    prefix = f"{place.path}/".lstrip("/")
+    for key in [key async for key in place.store.list_prefix(prefix) if CLAIM in key]:
+        found = await _read_claim(place.store, key)
+        if found is not None and _holds(found):
+            raise _being_written(f"{place.store}/{key.rpartition('/')[0]}", found)
+
+
 def node_folder(node: Any) -> str | None:
     """The folder of an array, or of a place, in a local store; links are followed, so that a new folder lies there."""
     root = getattr(node.store, "root", None)
@@ -214,24 +244,12 @@ class _Claim:
             if found is not None and found["token"] == self.token:  # the answer of the first try was lost
                 return
             if found is not None and _holds(found):
-                raise StorageError(
-                    f"{self.array.store_path} is being written by {found['writer']}; wait, or write to another place. "
-                    f"If that writer has ended, its claim is void after {EXPIRY:.0f} s"
-                )
+                raise _being_written(self.array.store_path, found)
             self.number += found is not None
 
     async def read(self) -> Any:
         """Facts of the claim's object; None if there is no object."""
-        from zarr.core.buffer import default_buffer_prototype
-
-        for _ in range(READS):
-            found = await self.array.store.get(self.key(self.number), default_buffer_prototype())
-            if found is None:
-                return None
-            with suppress(ValueError):  # a file, which the writer renews at this moment
-                return json.loads(found.to_bytes())
-            await asyncio.sleep(0.05)
-        return {"token": "", "here": "", "time": 0.0}  # the writer died at that moment
+        return await _read_claim(self.array.store, self.key(self.number))
 
     async def beat(self) -> None:
         """Renew the claim."""
@@ -251,6 +269,26 @@ class _Claim:
         if (await self.read() or {}).get("token") == self.token:
             for number in range(self.number + 1):
                 await self.array.store.delete(self.key(number))
+
+
+async def _read_claim(store: Any, key: str) -> Any:
+    from zarr.core.buffer import default_buffer_prototype
+
+    for _ in range(READS):
+        found = await store.get(key, default_buffer_prototype())
+        if found is None:
+            return None
+        with suppress(ValueError):  # a file, which the writer renews at this moment
+            return json.loads(found.to_bytes())
+        await asyncio.sleep(0.05)
+    return {"token": "", "here": "", "time": 0.0}  # the writer died at that moment
+
+
+def _being_written(place: Any, found: Any) -> StorageError:
+    return StorageError(
+        f"{place} is being written by {found['writer']}; wait, or write to another place. If that writer has ended, "
+        f"its claim is void after {EXPIRY:.0f} s"
+    )
 
 
 async def _made(store: Any, key: str, data: bytes) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import pickle
 import tracemalloc
@@ -16,6 +17,7 @@ from jmars.errors import StorageError, UnsupportedError
 from jmars.optimize import compile_graph
 from jmars.tensor import files, zarr_arrays
 from jmars.tensor.tensor_graph import TensorGraph
+from tests.fault.harness import until
 
 xr = pytest.importorskip("xarray", reason="xarray is not installed (extra jmars[xarray])")
 zarr = pytest.importorskip("zarr", reason="zarr is not installed (extra jmars[io])")
@@ -261,3 +263,42 @@ def test_readers_are_promised_memory_for_pieces_and_decoding(tmp_path):
     for name, each in (("packed", 8 + 8 + 1), ("plain", 8 * 3)):  # bytes of an element
         graph = TensorGraph.of([lazy[name].data.data])
         assert compile_graph(graph, {}).after.work.max() == each * 400
+
+
+@pytest.mark.parametrize("mode", ["a", "r+"])
+def test_a_netcdf_file_that_is_a_source_is_not_changed(lazy, cluster, tmp_path, mode):
+    pytest.importorskip("h5netcdf")
+    path = tmp_path / "a.nc"
+    lazy.to_netcdf(path, engine="h5netcdf")
+    before = path.read_bytes()
+    with xr.open_dataset(path, engine="h5netcdf", chunks={"t": 16}, chunked_array_type="jmars") as opened:
+        for how in ({}, {"compute": False}, {"group": "b"}):
+            with pytest.raises(ValueError, match=f"computed from {path}; write it to another place"):
+                (opened + 1).to_netcdf(path, mode=mode, engine="h5netcdf", **how)
+    assert path.read_bytes() == before
+    lazy.rename(a="c", b="d").to_netcdf(path, mode=mode, engine="h5netcdf")
+    with xr.open_dataset(path, engine="h5netcdf") as opened:
+        assert opened.equals(lazy.assign(c=lazy.a, d=lazy.b).compute())
+
+
+def test_a_group_that_is_being_replaced_is_not_replaced_by_others(lazy, tmp_path):
+    place, started, lock = tmp_path / "z" / "a.zarr", tmp_path / "started", tmp_path / "lock"
+
+    def held(block):
+        started.touch()
+        with open(lock) as file:
+            fcntl.flock(file, fcntl.LOCK_SH)
+        return block
+
+    slow = lazy.map(lambda x: x.copy(data=x.data.map_blocks(held, dtype=float)))
+    with ThreadPoolExecutor(1) as pool:
+        with open(lock, "w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            first = pool.submit(slow.to_zarr, place, mode="w", consolidated=False)
+            until(lambda: started.exists() or first.done(), 60, "a chunk is computed")
+            with pytest.raises(StorageError, match=r"a\.zarr is being written by process \d+ of .*; wait, or"):
+                (lazy + 1).to_zarr(f"{place}/../../z/a.zarr", mode="w", consolidated=False)
+        first.result(60)
+    assert stored(place).equals(lazy.compute())
+    (lazy + 1).to_zarr(place, mode="w", consolidated=False)
+    assert stored(place).equals((lazy + 1).compute()) and os.listdir(tmp_path / "z") == ["a.zarr"]

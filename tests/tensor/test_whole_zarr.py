@@ -17,7 +17,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.errors import StorageError
-from jmars.tensor import atomic_file, whole_zarr
+from jmars.tensor import atomic_file, whole_zarr, zarr_arrays
 
 zarr = pytest.importorskip("zarr", reason="zarr is not installed (extra jmars[io])")
 VALUES = np.arange(1.0, 37.0).reshape(6, 6)
@@ -214,6 +214,23 @@ def test_a_claim_of_another_host_is_void_when_it_is_not_renewed(tmp_path, age, v
         mt.to_zarr(VALUES, url, **options)
         np.testing.assert_array_equal(_there(url, None), VALUES)
         assert not claim.exists()
+
+
+@pytest.mark.parametrize(
+    ("group", "age", "valid"), [("g", 0, True), ("h", 0, False), ("g", 2 * whole_zarr.EXPIRY, False)]
+)
+def test_a_group_is_not_replaced_while_an_array_within_is_written(tmp_path, group, age, valid):
+    pytest.importorskip("fsspec")
+    (tmp_path / "g/a").mkdir(parents=True)
+    facts = {"writer": "process 7 of far", "token": "x", "here": "far", "pid": os.getpid()}
+    (tmp_path / "g/a/.jmars-claim-0").write_text(json.dumps({**facts, "time": whole_zarr.time.time() - age}))
+    replaced = whole_zarr.replaced_group(zarr_arrays.store_place(f"file://{tmp_path}", group, None))
+    if valid:
+        with pytest.raises(StorageError, match=r"g/a is being written by process 7 of far; wait"), replaced:
+            pass
+    else:
+        with replaced:
+            assert (tmp_path / "g/a/.jmars-claim-0").exists()
 
 
 def test_a_claim_is_renewed_while_its_writer_lives(tmp_path, monkeypatch):
