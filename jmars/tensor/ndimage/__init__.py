@@ -1,6 +1,8 @@
 """`jmars.tensor.ndimage`: the names of `scipy.ndimage`, for tensors; imported on first use, since SciPy is optional.
 
 - filters.py: filters and morphology, on chunks with their neighbours
+- labels.py: connected components
+- measurements.py: sums, extremes, centres, boxes of labelled elements
 
 Other names are SciPy's own; their functions take the value of a tensor.
 """
@@ -11,10 +13,10 @@ from typing import Any
 
 from scipy import ndimage
 
-from jmars.tensor.ndimage import filters
+from jmars.tensor.ndimage import filters, labels, measurements
 from jmars.tensor.protocols import FUNCTIONS
 
-__all__ = ["filters"]
+__all__ = ["filters", "labels", "measurements"]
 
 
 def __getattr__(name: str) -> Any:

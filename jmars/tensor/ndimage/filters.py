@@ -146,8 +146,7 @@ def _filtered(name: str, x: Tensor, given: Arguments) -> Tensor:
     dtype = _sample(name, x, given, masks)
     if name in _BY_LINES and not _is_exact(name, x, given):
         axis = normal_axis(given["axis"], x.ndim)
-        own = "function" not in given
-        return map_along(name, _lines, x, [axis], dtype=dtype, by_lines=own, of=name, given=given)
+        return map_along(name, _lines, x, [axis], dtype=dtype, of=name, given=given)
     reach = REACH[name](given | {"ndim": x.ndim}) if x.size and x.ndim else None
     modes = _each(given.get("mode"), x.ndim)
     ends = [mode in _WRAP for mode in modes]
