@@ -12,7 +12,7 @@ Source: docs/explanation/seeds.md, "Graph fusion"; `Fusion.compose` and `Fusion.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 from typing import Any
@@ -269,6 +269,12 @@ def is_result(graph: ChunkGraph) -> NDArray[np.bool_]:
     return kept
 
 
+def flags(graph: ChunkGraph, has: Callable[[Program], bool]) -> NDArray[np.bool_]:
+    """Flags of rows whose program has a property, shape (n,); stored chunks have no program."""
+    found: NDArray[np.bool_] = np.array([*map(has, graph.programs), False], np.bool_)[graph.program]
+    return found
+
+
 def is_open(graph: ChunkGraph, room: int | None = None) -> NDArray[np.bool_]:
     """Flags of rows that may be inside a fused operand, shape (n,): computed, no result, and of known size.
 
@@ -284,7 +290,7 @@ def is_open(graph: ChunkGraph, room: int | None = None) -> NDArray[np.bool_]:
         large = graph.nbytes > (read if room is None else np.minimum(read, room / 2))
         unsized &= read_otherwise | ~bounded | large
     found = ~is_result(graph) & (graph.program >= 0) & ~unsized
-    alone = np.array([program.is_alone for program in graph.programs] + [False], np.bool_)[graph.program]
+    alone = flags(graph, lambda program: program.is_alone)
     if alone.any():
         found[alone] = False
         found[graph.input_idx[alone[readers(graph)]]] = False

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from jmars.optimize.rematerialise import HELD, STORED, doubles_seconds
-from jmars.optimize.slices import is_box
+from jmars.optimize.slices import drawings
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, SourceLine, Splits, TensorMeta
 from jmars.tensor.ops.chunks import Rechunk
@@ -83,7 +83,7 @@ def push_down_parts(graph: TensorGraph) -> TensorGraph:
         return graph
     if any(op.annotation is not None for op in graph.operands):
         return graph
-    drawn = _drawn(graph)
+    drawn = drawings(graph)
     plans = _planned(graph, drawn)
     if all(_selects(graph.operands[k], drawn[k]) for k, found in plans.items() if found):
         return graph
@@ -146,15 +146,6 @@ def _planned(graph: TensorGraph, drawn: list[bool]) -> dict[int, list[PlannedPar
     return plans
 
 
-def _drawn(graph: TensorGraph) -> list[bool]:
-    """Whether each tensor is an array of uniform random numbers, or made of one by boxes and rechunks."""
-    found: list[bool] = []
-    for operand, read in zip(graph.operands, graph.inputs, strict=True):
-        cuts = isinstance(operand, Rechunk) or is_box(operand)
-        found.append(isinstance(operand, Doubles) or cuts and found[read[0]])
-    return found
-
-
 def _wanted_chunks(operand: Operand, plan: PlannedPart, meta: TensorMeta) -> Splits | None:
     """The chunks that a slice or rechunk of a random array wants it in."""
     if isinstance(operand, Rechunk):
@@ -180,7 +171,7 @@ def _drawings(operand: Doubles, wishes: Sequence[Wish], meta: TensorMeta, full: 
         if chunks is None or size(box) > size(part):
             chunks = splits_of(box, meta)
         apart[box, chunks] = line
-    box = tuple(itertools.starmap(_spanned, zip(*(one for one, _ in apart), strict=True)))
+    box = around(tuple(map(joined, *(one for one, _ in apart))))
     cost, best = min((kept(one), number) for number, one in enumerate((whole(meta), box)))
     if cost < sum(itertools.starmap(seconds, apart)):
         if best == 0 or full or size(box) > WORTH * math.prod(meta.shape):
@@ -192,11 +183,6 @@ def _drawings(operand: Doubles, wishes: Sequence[Wish], meta: TensorMeta, full: 
         assert how is not None
         plans.append(PlannedPart(box, how, line, chunks))
     return plans
-
-
-def _spanned(*axes: range) -> range:
-    """The range around the positions of several parts."""
-    return range(min(axis.start for axis in axes), max(axis.stop for axis in axes))
 
 
 def _plans_of(
@@ -272,7 +258,7 @@ class _Rebuilt:
                 rows = self._apart(
                     operand, [graph.operands[i] for i in read], [self._whole(i, graph.metas[i]) for i in read]
                 )
-                self._rows[k] = [(None, self._add(operand, rows, meta))]
+                self._rows[k] = [(None, self.made.add(operand, rows, meta))]
                 continue
             self._rows[k] = []
             for number, plan in enumerate(own):
@@ -286,7 +272,7 @@ class _Rebuilt:
             if self.made.metas[row].key not in keys and not is_held:
                 self.made.metas[row] = meta  # of a selection that vanished
             elif self.made.metas[row].key != meta.key:
-                row = self._add(Rechunk(meta.chunks, line=graph.operands[k].line), (row,), meta)
+                row = self.made.add(Rechunk(meta.chunks, line=graph.operands[k].line), (row,), meta)
             self.made.results.append(row)
 
     def _stays(self, plans: Sequence[PlannedPart], read: Sequence[int], meta: TensorMeta) -> bool:
@@ -305,7 +291,7 @@ class _Rebuilt:
             row, places = self._found(read[0], graph.metas[read[0]], part)
             if all(isinstance(one, range) for one in places):  # two slices in one
                 made = replace(made, index=_composed(made.index, places, self.made.metas[row].shape), line=line)
-                return self._add(made, (row,), TensorMeta(meta.key, tuple(map(sum, chunks)), meta.dtype, chunks))
+                return self.made.add(made, (row,), TensorMeta(meta.key, tuple(map(sum, chunks)), meta.dtype, chunks))
         cut = chunks if made is None or isinstance(made, Rechunk) else None  # the chunks that its input may have
         own = [self._part(read[at], graph.metas[read[at]], part, line, cut) for at, part in plan.how.reads]
         rows = self._apart(operand, [graph.operands[read[at]] for at, _ in plan.how.reads], own)
@@ -315,7 +301,7 @@ class _Rebuilt:
             made = Rechunk(chunks, line=operand.line)
         elif not rows and plan.line is not None:
             made = replace(made, line=line)  # a source has the line of the selection
-        return self._add(made, rows, TensorMeta(meta.key, tuple(map(sum, chunks)), meta.dtype, chunks))
+        return self.made.add(made, rows, TensorMeta(meta.key, tuple(map(sum, chunks)), meta.dtype, chunks))
 
     def _apart(self, operand: Operand, before: Sequence[Operand], rows: Sequence[int]) -> tuple[int, ...]:
         """Keeps a sum of floats apart from an expression behind a selection that vanished: fused, the sum would add
@@ -325,20 +311,14 @@ class _Rebuilt:
             return tuple(rows)
         (row,) = rows
         meta, end = self.made.metas[row], row
-        while isinstance(self.made.operands[end], Rechunk) and self._splits_before(end) == self.made.metas[end].chunks:
-            (end,) = self.made.inputs[end]
+        while isinstance(self.made.operands[end], Rechunk):
+            (before_it,) = self.made.inputs[end]
+            if self.made.metas[before_it].chunks != self.made.metas[end].chunks:
+                break
+            end = before_it
         if not isinstance(self.made.operands[end], ElementwiseOperand):
             return (row,)
-        return (self._add(Reshape(meta.chunks, line=before[0].line), (row,), meta.renamed(f"{meta.key}/r")),)
-
-    def _splits_before(self, row: int) -> Splits:
-        return self.made.metas[self.made.inputs[row][0]].chunks
-
-    def _add(self, operand: Operand, inputs: tuple[int, ...], meta: TensorMeta) -> int:
-        self.made.operands.append(operand)
-        self.made.inputs.append(inputs)
-        self.made.metas.append(meta)
-        return len(self.made.operands) - 1
+        return (self.made.add(Reshape(meta.chunks, line=before[0].line), (row,), meta.renamed(f"{meta.key}/r")),)
 
     def _whole(self, k: int, meta: TensorMeta) -> int:
         have, row = self._rows[k][0]
@@ -379,7 +359,7 @@ class _Rebuilt:
                 own = counts(places[0], meta.chunks[axis])
                 chunks = (*meta.chunks[:axis], own, *meta.chunks[axis + 1 :])
             made = TensorMeta(f"{meta.key}/s{len(self._cut)}", tuple(map(sum, chunks)), meta.dtype, chunks)
-            self._cut[key] = self._add(operand, (row,), made)
+            self._cut[key] = self.made.add(operand, (row,), made)
         return self._cut[key]
 
 

@@ -51,11 +51,11 @@ from jmars.kernels.native_pipeline import marked
 from jmars.kernels.numpy_backend import numexpr_there
 from jmars.kernels.program import Program
 from jmars.kernels.routines import llvm_there
-from jmars.optimize.fuse_groups import FusedGraph, is_result, rebuilt
+from jmars.optimize.fuse_groups import FusedGraph, flags, is_result, rebuilt
 from jmars.optimize.parts import push_down_parts
 from jmars.optimize.regions import FusionLimits, fuse_chains, fuse_colors, fuse_regions
 from jmars.optimize.rematerialise import Rematerialised, rematerialise
-from jmars.optimize.slices import cut_slices, push_down_rechunks, read_rechunked, readers_of
+from jmars.optimize.slices import cut_slices, push_down_rechunks, reached, readers_of
 from jmars.switches import TASK_DEFAULTS, checked
 from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, GraphLayer
 from jmars.tensor.operand import Annotation, Operand, TensorMeta
@@ -329,16 +329,11 @@ class Compiled:
         member = whose[error.node] if whose else program.members[error.step] if program.members else 0
         place = error.node - (whose.index(member) if whose else 0)  # among the nodes of that operand
         layer = int(self.tiled.layer[self.members(operand)[member]])
-        for number in np.flatnonzero(self._fused_into == layer).tolist():
-            one = self.unfused.operands[number]
+        for one in (one for one, number in zip(self.unfused.operands, self.fused, strict=True) if number == layer):
             if not isinstance(one, ElementwiseOperand) or place < len(one.expression.nodes):
                 return one, expression.nodes[error.node]
             place -= len(one.expression.nodes)
         raise AssertionError(f"node {error.node} of step {error.step} belongs to no operand of the graph")
-
-    @cached_property
-    def _fused_into(self) -> NDArray[np.int64]:
-        return np.array(self.fused, np.int64)
 
     @cached_property
     def before(self) -> ChunkGraph:
@@ -414,15 +409,13 @@ def compile_graph(
     """
     switch = TASK_DEFAULTS | checked({name: value for name, value in config.items() if name in TASK_DEFAULTS})
     _refuse_kernels(switch["kernels"], switch["jit"])
-    go_on = check or _always
+    go_on = check or (lambda: None)
     limits = FusionLimits(room=room)
     if switch["optimize_tileable_graph"]:
         graph = merge_equal(graph)
     fuses_tensors = switch["fuse_enabled"] and switch["fuse_tileable"]
-    if fuses_tensors:
-        graph = push_down_rechunks(graph)
-    if switch["parts"]:
-        graph = push_down_parts(read_rechunked(graph, workers))
+    graph = push_down_rechunks(graph, workers, slices=fuses_tensors, files=switch["parts"])
+    graph = push_down_parts(graph) if switch["parts"] else graph
     if fuses_tensors:
         graph = join_writes(cut_slices(graph))
     unfused, fused = graph, list(range(len(graph.operands)))
@@ -474,10 +467,6 @@ def _fused(graph: ChunkGraph, mode: str, limits: FusionLimits, workers: int, apa
         return fuse_chains(graph, apart=apart, room=limits.room)
     fuse = fuse_regions if mode == "region" else fuse_colors
     return fuse(graph, limits, workers, apart)
-
-
-def _always() -> None:
-    """Default for `check`: never stops."""
 
 
 def prune(graph: ChunkGraph) -> tuple[ChunkGraph, NDArray[np.int32]]:
@@ -535,14 +524,9 @@ def merge_equal(graph: TensorGraph) -> TensorGraph:
             results = results - {k} | {stays}
     if not gone and stands_for == list(range(len(stands_for))):
         return graph
-    kept = [k for k in range(len(graph.operands)) if k not in gone]
-    new = {k: row for row, k in enumerate(kept)}
-    return TensorGraph(
-        operands=[graph.operands[k] for k in kept],
-        inputs=[tuple(new[stands_for[i]] for i in graph.inputs[k]) for k in kept],
-        metas=[metas[k] for k in kept],
-        results=[new[stands_for[k] if k in gone else k] for k in graph.results],
-    )
+    links = [tuple(stands_for[i] for i in read) for read in graph.inputs]
+    asked = [stands_for[k] if k in gone else k for k in graph.results]
+    return reached(TensorGraph(graph.operands, links, metas, asked))
 
 
 class TooManyOperandsError(Exception):
@@ -614,8 +598,7 @@ def keep_apart(graph: ChunkGraph, runs_on_gpu: Callable[[Program], bool] | None 
     numbers = np.where(alone[graph.layer], len(kinds) + np.arange(graph.n), of_layer[graph.layer])
     if runs_on_gpu is None:
         return numbers
-    able = np.array([*map(runs_on_gpu, graph.programs), False], np.int64)  # -1, a stored chunk, reads the last
-    return 2 * numbers + able[graph.program]
+    return 2 * numbers + flags(graph, runs_on_gpu)
 
 
 SHORTEST = 8  # writes of a chain; shorter chains are fused with the computation of the values (regions.py)
@@ -648,10 +631,7 @@ def join_writes(graph: TensorGraph) -> TensorGraph:
             values = [i for one in chains[k] for i in graph.inputs[one][1:]]
             read = (graph.inputs[chains[k][0]][0], *values)
             operand = SetSlices(parts, line=operand.line, annotation=operand.annotation)
-        number[k] = len(joined.operands)
-        joined.operands.append(operand)
-        joined.inputs.append(tuple(number[i] for i in read))
-        joined.metas.append(meta)
+        number[k] = joined.add(operand, tuple(number[i] for i in read), meta)
     joined.results = [number[k] for k in graph.results]
     return joined
 
@@ -701,12 +681,10 @@ def repeat_windows(graph: TensorGraph) -> tuple[TensorGraph, list[int]]:
         if k in repeated:
             meta = meta.renamed(f"{meta.key}/{copies.get(k, 0)}")
             copies[k] = copies.get(k, 0) + 1
-        made.operands.append(graph.operands[k])
-        made.inputs.append(tuple(read))
-        made.metas.append(meta)
+        row = made.add(graph.operands[k], tuple(read), meta)
         if k not in repeated or copies[k] == 1:
-            number[k] = len(made.operands) - 1
-        return len(made.operands) - 1
+            number[k] = row
+        return row
 
     for k in range(len(graph.operands)):
         if k not in repeated:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from jmars.graph import Dag, group_by
 from jmars.kernels.fusing import Region, regions
 from jmars.kernels.program import Call, Elementwise, Generate, Program, Reduce
-from jmars.optimize.fuse_groups import FusedGraph, fuse_groups, is_open, readers
+from jmars.optimize.fuse_groups import FusedGraph, flags, fuse_groups, is_open, readers
 from jmars.tensor.chunk import ChunkGraph
 
 Ints = NDArray[np.int64]
@@ -70,9 +70,8 @@ def fuse_regions(
     apart : shape (graph.n,)
         Rows with different numbers here (devices, requested workers) never join.
     """
-    whole = np.array([*map(_is_held, graph.programs), False], np.bool_)[graph.program]
+    whole, heavy = flags(graph, _is_held), flags(graph, _is_heavy)
     joins = flows(graph, lambda program: _gives_blocks(program) or _gives_whole(program))
-    heavy = np.array([*map(_is_heavy, graph.programs), False], np.bool_)[graph.program]
     few = np.bincount(graph.layer, minlength=len(graph.layers)) < workers
     joins &= ~(heavy & few[graph.layer])[graph.input_idx]
     if apart is not None:
@@ -88,12 +87,8 @@ def fuse_regions(
 
 def _copied(graph: ChunkGraph, root: Ints) -> Bools:
     """Flags of slices inside groups that cannot be read in place: a reduction or a function follows them."""
-    kinds = [
-        (_is_view(program), all(isinstance(step, Elementwise) for step in program.steps), _reduces(program))
-        for program in graph.programs
-    ]
-    view, plain, reduces = np.array([*kinds, (False, False, False)], np.bool_)[graph.program].T
-    repeats = np.array([*map(_repeats, graph.programs), False], np.bool_)[graph.program]
+    view, reduces, repeats = flags(graph, _is_view), flags(graph, _reduces), flags(graph, _repeats)
+    plain = flags(graph, lambda program: all(isinstance(step, Elementwise) for step in program.steps))
     copied = view & reduces[root] & ~repeats
     reader = readers(graph)
     copied[graph.input_idx[~(plain[reader] | (reduces[reader] & repeats[graph.input_idx]))]] = True
@@ -231,7 +226,7 @@ def flows(graph: ChunkGraph, gives: Callable[[Program], bool] | None = None) -> 
     """
     ptr = np.concatenate([[0], np.cumsum([len(program.inputs) for program in graph.programs])]).astype(np.int64)
     takes = np.concatenate([np.empty(0, np.bool_), *(_takes_blocks(program) for program in graph.programs)])
-    from_row = np.array([*map(gives or _gives_blocks, graph.programs), False], np.bool_)[graph.program]
+    from_row = flags(graph, gives or _gives_blocks)
     reader = readers(graph)
     slot = np.arange(len(reader)) - graph.input_ptr[reader]
     flowing: Bools = from_row[graph.input_idx] & takes[ptr[graph.program[reader]] + slot]

@@ -16,7 +16,6 @@ Source: Briggs, Cooper, Torczon 1992 (rematerialisation); Chen et al. 2016; docs
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -25,11 +24,11 @@ from numpy.typing import NDArray
 
 from jmars.kernels.elementwise import facts
 from jmars.kernels.expression import CONSTANT
-from jmars.kernels.program import Elementwise, Generate, Program, Reduce, Step
+from jmars.kernels.program import Elementwise, Generate, Program, Reduce
 from jmars.kernels.reducers import UfuncReducer
 from jmars.model.limits import REMEMBERED_PROGRAMS
 from jmars.native import backend
-from jmars.optimize.fuse_groups import fuse_groups, is_open, readers
+from jmars.optimize.fuse_groups import flags, fuse_groups, is_open, readers
 from jmars.optimize.regions import flows
 from jmars.tensor.chunk import ChunkGraph
 from jmars.tensor.operand import Splits
@@ -99,7 +98,8 @@ def rematerialise(
     if not drawn.any():
         return None
     src, dst = graph.input_idx, readers(graph)
-    fits = _takes(graph)[dst] & (_is_plain(graph)[src] | ~_adds(graph)[dst])
+    takes = flags(graph, lambda program: not (program.is_alone or program.gathers))
+    fits = takes[dst] & (flags(graph, _is_plain)[src] | ~flags(graph, _adds)[dst])
     if apart is not None:
         fits &= apart[src] == apart[dst]
     drawn &= np.bincount(src[fits], minlength=graph.n) == degree
@@ -140,20 +140,14 @@ def _copied(graph: ChunkGraph, drawn: Bools, degree: Ints) -> Rematerialised:
     return Rematerialised(joined.graph, origin, joined.group)
 
 
-def _takes(graph: ChunkGraph) -> Bools:
-    """Flags of rows that may generate their inputs."""
-    fine = [not (program.is_alone or program.gathers) for program in graph.programs]
-    return np.array([*fine, False])[graph.program]
+def _is_plain(program: Program) -> bool:
+    """Whether a program has no expression; an expression would fuse with the reader's and change the blocks of sums."""
+    return not any(isinstance(step, Elementwise) for step in program.steps)
 
 
-def _is_plain(graph: ChunkGraph) -> Bools:
-    """Flags of rows without expression; an expression would fuse with the reader's and change the blocks of sums."""
-    return _by_program(graph, lambda steps: not any(isinstance(step, Elementwise) for step in steps))
-
-
-def _adds(graph: ChunkGraph) -> Bools:
-    """Flags of rows with a reduction that depends on the order of elements in the last bits."""
-    return _by_program(graph, lambda steps: any(isinstance(step, Reduce) and _is_inexact(step) for step in steps))
+def _adds(program: Program) -> bool:
+    """Whether a program has a reduction that depends on the order of elements in the last bits."""
+    return any(isinstance(step, Reduce) and _is_inexact(step) for step in program.steps)
 
 
 def _is_inexact(step: Reduce) -> bool:
@@ -161,10 +155,6 @@ def _is_inexact(step: Reduce) -> bool:
     return not isinstance(reducer, UfuncReducer) or (
         reducer.ufunc in ("add", "multiply") and reducer.state.kind in "fc"
     )
-
-
-def _by_program(graph: ChunkGraph, is_so: Callable[[Sequence[Step]], bool]) -> Bools:
-    return np.array([*(is_so(program.steps) for program in graph.programs), False])[graph.program]
 
 
 # ns an element

@@ -2,9 +2,8 @@
 
 Most graphs run as submitted. A graph with dynamic operands (tensor_graph.py) runs in stages: a stage computes the
 lengths and values that the next dynamic operands depend on, and all results that depend on no dynamic operand.
-`Unfolding` needs only lengths and a few values of a run and knows no worker; scheduler/stages.py drives it. It decides
-the stages by `UnfoldingNodes`, a table of nodes with inputs, known lengths and values, and expanded operands; nodes
-without readers are dropped.
+`Unfolding` needs only lengths and a few values of a run and knows no worker; scheduler/stages.py drives it. It has a
+table of nodes with inputs, known lengths and values, and expanded operands; nodes without readers are dropped.
 Source: docs/decisions/0014-stages.md; Mars (`yield` inside `tile`).
 """
 
@@ -20,9 +19,56 @@ from jmars.errors import GraphError
 from jmars.tensor.operand import Operand, Origin, Splits, TensorMeta, Unknown, annotated, axis_length, resolved
 from jmars.tensor.tensor_graph import Dynamic, Placeholder, Stored, TensorGraph
 
+Array = np.ndarray[Any, Any]
 
-class UnfoldingNodes:
-    """Nodes by number; nodes added by expansion have higher numbers."""
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of a job whose graph is known at once. Nodes are numbered by the `Unfolding`.
+
+    The keys in `graph` are made of positions in the graph, so stages that compute the same from different nodes are
+    equal and share a prepared plan.
+
+    Attributes
+    ----------
+    number
+        1 for the first.
+    graph
+        The graph to compile and run; its results are the keys of `kept`.
+    given
+        Nodes by the keys of stored leaves in `graph`; leaves with other keys were stored before the job.
+    kept
+        Nodes by the keys of results: their chunks outlive the stage.
+    wanted
+        Nodes whose values must be reported after the stage.
+    dropped
+        Nodes kept earlier that no later stage reads.
+    """
+
+    number: int
+    graph: TensorGraph
+    given: dict[str, int]
+    kept: dict[str, int]
+    wanted: list[int]
+    dropped: list[int]
+
+
+class Unfolding:
+    """A submitted graph and its progress through its stages.
+
+    Examples
+    --------
+    An ordinary graph has a single stage:
+
+    >>> from jmars.tensor.ops.constants import ones
+    >>> run = Unfolding(TensorGraph.of([(ones(4) + 1).data]))
+    >>> stage = run.next()
+    >>> [op.label for op in stage.graph.operands], list(stage.kept)
+    (['ones', 'add'], ['r0'])
+    >>> run.ran({}, {})
+    >>> run.next() is None
+    True
+    """
 
     def __init__(self, graph: TensorGraph) -> None:
         self.operands: dict[int, Operand] = dict(enumerate(graph.operands))  # of nodes with readers
@@ -37,6 +83,9 @@ class UnfoldingNodes:
         self._groups: dict[str, list[int]] = {}
         self._spliced = 0
         self._note_groups(self.operands)
+        self._unsettled = {graph.metas[k].key for k in graph.results if graph.metas[k].has_unknown_lengths}
+        self._stage: Stage | None = None
+        self._number = 0
 
     # -- metadata and values
     def meta(self, node: int) -> TensorMeta:
@@ -190,104 +239,6 @@ class UnfoldingNodes:
         self._groups = {}
         self._note_groups(self.operands)
 
-
-def _origin(axis: tuple[Any, ...]) -> str | None:
-    """Key of the origin of an axis of unknown length."""
-    return axis[0].origin.key if axis and axis[0].__class__ is Unknown else None
-
-
-def reported_splits(chunks: Splits, shapes: Sequence[Sequence[int] | None]) -> Splits:
-    """Chunks of a tensor after a run has reported the shapes of its chunks.
-
-    Parameters
-    ----------
-    chunks
-        Chunks known before.
-    shapes
-        Reported shape of each chunk in C order of the grid; None for chunks of known shape, also of stored chunks that
-        a result passes on: their length is the upper bound.
-
-    Examples
-    --------
-    >>> reported_splits((Origin.of("example").axis([5, 5]), (3,)), [(4, 3), (0, 3)])
-    ((4, 0), (3,))
-    """
-    cut: list[tuple[int, ...]] = []
-    if len(shapes) == 1 and shapes[0] is not None:  # a spawned function's result; there may be thousands
-        return tuple(
-            (int(told),) if lengths and isinstance(lengths[0], Unknown) else lengths
-            for lengths, told in zip(chunks, shapes[0], strict=True)
-        )
-    number = np.arange(len(shapes)).reshape([len(axis) for axis in chunks])
-    for axis, lengths in enumerate(chunks):
-        if not (lengths and isinstance(lengths[0], Unknown)):
-            cut.append(lengths)
-            continue
-        along = np.moveaxis(number, axis, 0).reshape(len(lengths), -1)[:, 0]
-        each = zip(lengths, (shapes[k] for k in along.tolist()), strict=True)
-        told: list[Any] = [getattr(one, "most", None) if shape is None else int(shape[axis]) for one, shape in each]
-        assert None not in told, "a chunk of unknown size was not reported"
-        cut.append(tuple(told))
-    return tuple(cut)
-
-
-Array = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A part of a job whose graph is known at once. Nodes are numbered by the `Unfolding`.
-
-    The keys in `graph` are made of positions in the graph, so stages that compute the same from different nodes are
-    equal and share a prepared plan.
-
-    Attributes
-    ----------
-    number
-        1 for the first.
-    graph
-        The graph to compile and run; its results are the keys of `kept`.
-    given
-        Nodes by the keys of stored leaves in `graph`; leaves with other keys were stored before the job.
-    kept
-        Nodes by the keys of results: their chunks outlive the stage.
-    wanted
-        Nodes whose values must be reported after the stage.
-    dropped
-        Nodes kept earlier that no later stage reads.
-    """
-
-    number: int
-    graph: TensorGraph
-    given: dict[str, int]
-    kept: dict[str, int]
-    wanted: list[int]
-    dropped: list[int]
-
-
-class Unfolding(UnfoldingNodes):
-    """A submitted graph and its progress through its stages.
-
-    Examples
-    --------
-    An ordinary graph has a single stage:
-
-    >>> from jmars.tensor.ops.constants import ones
-    >>> run = Unfolding(TensorGraph.of([(ones(4) + 1).data]))
-    >>> stage = run.next()
-    >>> [op.label for op in stage.graph.operands], list(stage.kept)
-    (['ones', 'add'], ['r0'])
-    >>> run.ran({}, {})
-    >>> run.next() is None
-    True
-    """
-
-    def __init__(self, graph: TensorGraph) -> None:
-        super().__init__(graph)
-        self._unsettled = {graph.metas[k].key for k in graph.results if graph.metas[k].has_unknown_lengths}
-        self._stage: Stage | None = None
-        self._number = 0
-
     # -- stages
     def next(self) -> Stage | None:
         """The next stage; None when all results are computed.
@@ -394,10 +345,7 @@ class Unfolding(UnfoldingNodes):
         given: dict[str, int] = {}
 
         def add(node: int, op: Operand, inputs: tuple[int, ...], key: str) -> None:
-            number[node] = len(graph.operands)
-            graph.operands.append(op)
-            graph.inputs.append(inputs)
-            graph.metas.append(self.meta(node).renamed(key))
+            number[node] = graph.add(op, inputs, self.meta(node).renamed(key))
 
         for node in computed:
             for one in self._reads(node):
@@ -415,3 +363,43 @@ class Unfolding(UnfoldingNodes):
             graph.results.append(number[node])
             results[key] = node
         return Stage(self._number, graph, given, results, wanted, dropped)
+
+
+def _origin(axis: tuple[Any, ...]) -> str | None:
+    """Key of the origin of an axis of unknown length."""
+    return axis[0].origin.key if axis and axis[0].__class__ is Unknown else None
+
+
+def reported_splits(chunks: Splits, shapes: Sequence[Sequence[int] | None]) -> Splits:
+    """Chunks of a tensor after a run has reported the shapes of its chunks.
+
+    Parameters
+    ----------
+    chunks
+        Chunks known before.
+    shapes
+        Reported shape of each chunk in C order of the grid; None for chunks of known shape, also of stored chunks that
+        a result passes on: their length is the upper bound.
+
+    Examples
+    --------
+    >>> reported_splits((Origin.of("example").axis([5, 5]), (3,)), [(4, 3), (0, 3)])
+    ((4, 0), (3,))
+    """
+    cut: list[tuple[int, ...]] = []
+    if len(shapes) == 1 and shapes[0] is not None:  # a spawned function's result; there may be thousands
+        return tuple(
+            (int(told),) if lengths and isinstance(lengths[0], Unknown) else lengths
+            for lengths, told in zip(chunks, shapes[0], strict=True)
+        )
+    number = np.arange(len(shapes)).reshape([len(axis) for axis in chunks])
+    for axis, lengths in enumerate(chunks):
+        if not (lengths and isinstance(lengths[0], Unknown)):
+            cut.append(lengths)
+            continue
+        along = np.moveaxis(number, axis, 0).reshape(len(lengths), -1)[:, 0]
+        each = zip(lengths, (shapes[k] for k in along.tolist()), strict=True)
+        told: list[Any] = [getattr(one, "most", None) if shape is None else int(shape[axis]) for one, shape in each]
+        assert None not in told, "a chunk of unknown size was not reported"
+        cut.append(tuple(told))
+    return tuple(cut)

@@ -174,6 +174,13 @@ class TensorGraph:
         """Whether parts of the graph are known only during the run: the job has stages (optimize/unfolding.py)."""
         return any(op.dynamic for op in self.operands) or any(self.metas[k].has_unknown_lengths for k in self.results)
 
+    def add(self, operand: Operand, inputs: tuple[int, ...], meta: TensorMeta) -> int:
+        """Add an operand that reads the operands with these numbers; returns its number."""
+        self.operands.append(operand)
+        self.inputs.append(inputs)
+        self.metas.append(meta)
+        return len(self.operands) - 1
+
     def arrays(self) -> list[tuple[int, np.ndarray[Any, Any], Splits]]:
         """List the NumPy arrays: (number of the operand, array, chunks)."""
         return [

@@ -5,7 +5,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.optimize.passes import compile_graph
-from jmars.optimize.slices import read_rechunked
+from jmars.optimize.slices import push_down_rechunks
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor import engine
 
@@ -18,7 +18,7 @@ def plane(chunks=(40, 600), pieces=(20, 20), takes="steps"):
 
 def labels(*tensors, workers=1):
     graph = TensorGraph.of([one.data for one in tensors])
-    return [operand.label for operand in read_rechunked(graph, workers).operands]
+    return [operand.label for operand in push_down_rechunks(graph, workers).operands]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_what_stays_as_it_is():
     x = plane()
     assert labels(x.rechunk((400, 60)), x) == ["plane", "rechunk"]
     graph = TensorGraph.of([plane().data])
-    assert read_rechunked(graph) is graph
+    assert push_down_rechunks(graph) is graph
 
 
 def test_workers_are_not_left_idle():
@@ -61,7 +61,7 @@ def test_workers_are_not_left_idle():
 
 def test_results_keep_keys_and_chunks():
     x = (plane() + 1).rechunk((400, 60))
-    made = read_rechunked(TensorGraph.of([x.data]))
+    made = push_down_rechunks(TensorGraph.of([x.data]))
     assert [made.metas[k] for k in made.results] == [x.data.meta]
 
 
