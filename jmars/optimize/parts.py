@@ -190,7 +190,7 @@ def _plans_of(
 ) -> list[PlannedPart] | None:
     """Plans of the parts for the readers; None: the whole is computed. `cuts`: in the chunks that they want."""
     found: list[PlannedPart] = []
-    for wish in wishes if cuts else _merged(wishes):
+    for wish in wishes if cuts or len(wishes) == 1 else _merged(wishes):
         plan = _fitted(operand, wish, inputs, output)
         if plan is None:
             return None
@@ -337,10 +337,10 @@ class _Rebuilt:
         chunks, else the smallest.
         """
         fitting = [(have, row) for have, row in self._rows[k] if have is None or all(map(holds, have, part))]
-        wanted = chunks or splits_of(part, meta)
-        others = [self.made.metas[row].chunks != wanted for _, row in fitting]
-        sizes = [math.inf if have is None else size(have) for have, _ in fitting]
-        have, row = fitting[min(range(len(fitting)), key=lambda one: (others[one], sizes[one]))]
+        if len(fitting) > 1:
+            cut, metas = chunks or splits_of(part, meta), self.made.metas
+            fitting.sort(key=lambda one: (metas[one[1]].chunks != cut, math.inf if one[0] is None else size(one[0])))
+        have, row = fitting[0]
         kept = whole(meta) if have is None else have
         return row, tuple(places_of(wanted, own) for wanted, own in zip(part, kept, strict=True))
 

@@ -70,8 +70,9 @@ def add_by_class(
     args: Sequence[tuple[Any, ...]] | None = None,
 ) -> Ints:
     """Adds an operand per row of `inputs`; makes `program(k)` once per class `k` in `which`, shape (n,)."""
-    used, row = np.unique(which, return_inverse=True)
-    return builder.add_many([program(int(k)) for k in used], row.reshape(-1), inputs, args)
+    is_used = np.bincount(which) > 0
+    row = np.cumsum(is_used) - 1
+    return builder.add_many([program(k) for k in np.flatnonzero(is_used).tolist()], row[which], inputs, args)
 
 
 def chunk_starts(lengths: Sequence[int]) -> list[int]:
