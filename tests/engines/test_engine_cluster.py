@@ -93,6 +93,18 @@ def test_results_stay_and_are_read_again(cluster):
     until(lambda: chunks_of(cluster) == 0)
 
 
+def test_values_of_earlier_runs_are_found(cluster):
+    def total(number):
+        return (mt.random.default_rng(7).random((300, 40), chunk_size=100) + number).sum(axis=0)
+
+    first, same, other = total(1), total(1), total(2)
+    cluster.kept.find([first.data])
+    value = cluster.submit(first).result(60)
+    cluster.kept.find([same.data, other.data])
+    assert cluster.retains(same.data) and not cluster.retains(other.data)
+    assert same.fetch().tobytes() == value.tobytes()
+
+
 def test_an_array_moves_between_clusters_both_ways(cluster):
     values = np.random.default_rng(2).random((500, 40))
     with Cluster(n_workers=1, memory_limit="512MiB") as local:
