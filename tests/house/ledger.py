@@ -16,7 +16,7 @@ from tests.house.source import PACKAGE, modules
 TABLE = """
   1420  random
             tensor/ops/*random*
-   920  parts: only what results need is read
+   900  parts: only what results need is read
             tensor/parts.py optimize/parts.py optimize/sources.py
   2490  files
             tensor/files.py tensor/zarr_arrays.py tensor/whole_zarr.py tensor/ops/npy.py tensor/atomic_file.py
@@ -34,7 +34,7 @@ TABLE = """
             tensor/ndimage/*
    250  batches for training
             tensor/batches.py
-  8145  tensor core
+  8160  tensor core
             tensor/*
   1900  machine code by LLVM text
             kernels/native_pipeline.py kernels/compile.py kernels/expression.py kernels/routines.py
@@ -43,7 +43,7 @@ TABLE = """
             devices/* memory/device_memory.py kernels/cuda_text.py plan/devices.py processes/gpu*
   3715  kernels, NumPy back end, fusing
             kernels/* native/*
-  2540  optimize
+  2450  optimize
             optimize/*
   2700  planner portfolio, drift, replan
             plan/improve.py plan/partition.py plan/initial.py plan/best_plan.py
