@@ -22,11 +22,14 @@ Source: xarray `namedarray/parallelcompat.py`, `core/indexing.py`, `core/nputils
 from __future__ import annotations
 
 import functools
+import io
 import math
+import pickle
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import cloudpickle
 import numpy as np
 import xarray
 from xarray import Coordinates, Dataset, Variable
@@ -280,6 +283,11 @@ class _Reader:
     def __init__(self, data: Any) -> None:
         self.data = data
 
+    def __reduce__(self) -> Any:
+        blob = io.BytesIO()
+        _FilePickler(blob).dump(self.data)
+        return _reader, (blob.getvalue(),)
+
     @property
     def source(self) -> Any:
         """The Zarr array, or the path of the file; None for arrays of the memory."""
@@ -293,6 +301,26 @@ class _Reader:
         """Elements of the array."""
         with many_requests(_zarr_array(self.data)):
             return np.asarray(self.data[box])
+
+
+def _reader(blob: bytes) -> _Reader:
+    return _Reader(pickle.loads(blob))
+
+
+class _FilePickler(cloudpickle.Pickler):  # type: ignore[misc]  # it carries no types
+    """Pickles arrays in files; a file of fsspec that reads ahead, megabytes at each jump of HDF5, is read in blocks."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Opens such a file in another way."""
+        fsspec: Any = sys.modules.get("fsspec.spec")
+        if fsspec and isinstance(obj, fsspec.AbstractBufferedFile) and getattr(obj.cache, "name", "") == "readahead":
+            return _in_blocks, (obj.fs, obj.path, obj.size)
+        return super().reducer_override(obj)
+
+
+def _in_blocks(system: Any, path: str, size: int) -> Any:
+    how = {"cache_type": "blockcache", "cache_options": {"maxblocks": 32}}
+    return system.open(path, "rb", block_size=2**20, size=size, **how)
 
 
 def adapt() -> None:

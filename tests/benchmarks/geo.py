@@ -444,8 +444,8 @@ def bytes_of(folder: Path) -> int:
 def differences(one: Path, other: Path) -> list[str]:
     """Variables that differ between two stores, read a slab at a time."""
     ours, theirs = (xr.open_zarr(path, chunks=None) for path in (one, other))
-    if ours.sizes != theirs.sizes:
-        return [f"axes, {dict(ours.sizes)} and {dict(theirs.sizes)}"]
+    if ours.sizes != theirs.sizes or {*ours.variables} != {*theirs.variables}:
+        return [f"axes or names, {dict(ours.sizes)} {[*ours.variables]} and {dict(theirs.sizes)} {[*theirs.variables]}"]
     found = []
     for name, variable in ours.variables.items():
         same = theirs.variables[name].transpose(*variable.dims)

@@ -7,6 +7,7 @@ import os
 import pickle
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -16,14 +17,19 @@ import jmars.tensor as mt
 from jmars.errors import StorageError, UnsupportedError
 from jmars.optimize import compile_graph
 from jmars.tensor import files, zarr_arrays
+from jmars.tensor.ops.map_blocks import pickled
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.fault.harness import until
 
 xr = pytest.importorskip("xarray", reason="xarray is not installed (extra jmars[xarray])")
+pytest.importorskip("fsspec")
 zarr = pytest.importorskip("zarr", reason="zarr is not installed (extra jmars[io])")
 
+from fsspec import AbstractFileSystem  # noqa: E402
+from fsspec.spec import AbstractBufferedFile  # noqa: E402
+
 from jmars.client import xarray_store  # noqa: E402  (its caller needs xarray)
-from jmars.client.xarray_manager import JmarsManager  # noqa: E402
+from jmars.client.xarray_manager import JmarsManager, _Reader  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -302,3 +308,37 @@ def test_a_group_that_is_being_replaced_is_not_replaced_by_others(lazy, tmp_path
     assert stored(place).equals(lazy.compute())
     (lazy + 1).to_zarr(place, mode="w", consolidated=False)
     assert stored(place).equals((lazy + 1).compute()) and os.listdir(tmp_path / "z") == ["a.zarr"]
+
+
+class FarFile(AbstractBufferedFile):
+    """A file that notes the ranges that are read."""
+
+    ranges: ClassVar[list[tuple[int, int]]] = []
+
+    def _fetch_range(self, start, end):
+        self.ranges.append((start, end))
+        with open(self.path, "rb") as file:
+            return file.read()[start:end]
+
+
+class Far(AbstractFileSystem):
+    """Files of this machine, read by ranges."""
+
+    def info(self, path, **options):
+        return {"name": path, "size": os.path.getsize(path), "type": "file"}
+
+    def _open(self, path, mode="rb", **options):
+        return FarFile(self, path, mode, **options)
+
+
+@pytest.mark.parametrize(("chosen", "most"), [("readahead", 2**20), ("bytes", 2**22)])
+def test_a_file_that_reads_ahead_is_read_in_blocks_on_workers(tmp_path, chosen, most):
+    (tmp_path / "a").write_bytes(content := np.random.default_rng(0).bytes(2**24))
+    file = Far().open(f"{tmp_path}/a", block_size=2**22, cache_type=chosen)
+    copy = pickle.loads(pickled(_Reader([file]))).data[0]
+    FarFile.ranges.clear()
+    for start in (2**23, 5, 2**23 + 7):  # as HDF5 jumps between elements and its index
+        copy.seek(start)
+        assert copy.read(10) == content[start : start + 10]
+    assert max(end - start for start, end in FarFile.ranges) <= most + 10
+    assert len(FarFile.ranges) == (2 if chosen == "readahead" else 3)
