@@ -102,13 +102,13 @@ def maps(path: Path, scale: float) -> None:
 
 
 def seasons(path: Path, scale: float) -> None:
-    """Maps of three years, four a day; a year has 30 to 120 days, numbered."""
+    """Maps of three years, four a day; a year has 30 to 120 days, numbered. Below 30 days there are fewer latitudes."""
     days = max(30, round(120 * scale))
     years, numbers = np.repeat([2020, 2021, 2022], days * 4), np.tile(np.repeat(np.arange(1, days + 1), 4), 3)
     labels = {"year": years, "dayofyear": numbers, "hour": np.tile([0, 6, 12, 18], 3 * days)}
-    n = len(years)
-    field = Field("sea_surface_temperature", MAPS, (n, 721, 1440), (1, 721, 1440), "f4", {})
-    write(path, {**globe(), **{key: ("time", value) for key, value in labels.items()}}, [field])
+    n, rows = len(years), max(64, min(721, round(721 * 4 * scale)))
+    field = Field("sea_surface_temperature", MAPS, (n, rows, 1440), (1, rows, 1440), "f4", {})
+    write(path, {**globe(rows), **{key: ("time", value) for key, value in labels.items()}}, [field])
 
 
 def winds_and_heat(path: Path, scale: float) -> None:
