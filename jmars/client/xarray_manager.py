@@ -7,7 +7,8 @@ another manager installed (Dask), say `xarray.set_options(chunk_manager="jmars")
 xarray's function of the same name and calls it for other arrays. A function that a version of xarray lacks is left out.
 
 - Points, `d.sel(lat=points, lon=points)`: xarray's adapter for arrays of the array API standard knows no indices of
-  several arrays; tensors know them, as NumPy does. An index that is a tensor without axes takes an element away.
+  several arrays; tensors know them, as NumPy does. An index that is a tensor without axes takes an element away; the
+  places of a coordinate, as of `idxmax`, stay lazy.
 - Groups: flox dispatches on Dask and Cubed, and takes tensors for arrays of NumPy: it would compute them at once. Sums,
   means and the like of groups are a single operand (`reduce_groups`); xarray takes the elements of every group.
 - Equality without values, for `merge` and `concat`: the same node is equal.
@@ -24,6 +25,7 @@ from __future__ import annotations
 import functools
 import io
 import math
+import operator
 import pickle
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -352,6 +354,20 @@ def _replace(home: Any, name: str, make: Make) -> None:
             setattr(module, name, ours)
 
 
+def _lazy_places(before: Callable[..., Any]) -> Callable[..., Any]:
+    """Elements of a line in a single chunk, as of a coordinate, at positions that are not computed for it."""
+
+    def get(self: Any, indexer: Any) -> Any:
+        line, key = self.array, indexer.tuple
+        if not isinstance(line, Tensor) or not isinstance(key[0], Tensor) or line.chunks != (line.shape,):
+            return before(self, indexer)
+        if not key[0].ndim or key[0].dtype.kind not in "iu":
+            return before(self, indexer)
+        return apply_gufunc(operator.getitem, "(n),()->()", line, key[0], output_dtypes=[line.dtype])
+
+    return get
+
+
 def _teach_points() -> None:
     adapter = getattr(indexing, "ArrayApiIndexingAdapter", None)
     places = getattr(nputils, "_advanced_indexer_subspaces", None)
@@ -367,7 +383,8 @@ def _teach_points() -> None:
         lone = key[0] if len(key) == 1 and isinstance(key[0], Tensor) else None
         return found if lone is None or found.shape != lone.shape else found.rechunk(lone.chunks)
 
-    adapter._vindex_get = at_points  # type: ignore[union-attr]
+    adapter._vindex_get = _lazy_places(at_points)  # type: ignore[union-attr]
+    adapter._oindex_get = _lazy_places(adapter._oindex_get)  # type: ignore[union-attr]
 
 
 def _without_tensors(theirs: Callable[[Any], bool]) -> Callable[[Any], bool]:

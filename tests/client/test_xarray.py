@@ -166,6 +166,19 @@ def test_xarray_gives_the_same_and_stays_lazy_until_then(cluster, air, name):
     xr.testing.assert_allclose(lazy.compute(), EXAMPLES[name](air))
 
 
+def test_places_of_extremes_are_computed_with_the_result(cluster, air, monkeypatch):
+    data = (air.fillna(0) * 1000).astype(int)
+    lazy = data.chunk({"time": 100, "lat": 3}, chunked_array_type="jmars")
+    with monkeypatch.context() as patch:
+        patch.setattr(Tensor, "fetch", lambda *given: pytest.fail("a tensor was fetched"))
+        found = lazy.idxmax("time"), lazy.isel(lat=0).idxmin("lon")
+    for one, expected in zip(found, (data.idxmax("time"), data.isel(lat=0).idxmin("lon"))):
+        xr.testing.assert_equal(one.compute(), expected)
+    outside = xr.Variable("lon", mt.arange(8))[xr.Variable("p", mt.asarray([3, 8], chunk_size=1)),]
+    with pytest.raises(IndexError, match="index 8 is out of bounds"):
+        outside.compute()
+
+
 def test_apply_ufunc_in_parallel(cluster, air):
     def spread(values):
         return values.max(-1) - values.min(-1)
