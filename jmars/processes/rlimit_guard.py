@@ -23,6 +23,7 @@ import numpy as np
 
 from jmars.errors import JmarsError
 from jmars.model.limits import PAGE
+from jmars.native import library
 from jmars.processes.vitals import descendants, private_now
 
 STACKS = 2**24  # bytes of thread stacks: the kernel counts their reserved size, of which little is used
@@ -141,7 +142,8 @@ class RlimitGuard:
 
 
 def _warm() -> None:
-    """Have the linear algebra library allocate all buffers now: a failure later would end the process."""
+    """Have libraries allocate all buffers now: later a failure would end the process, or leave it without C kernels."""
+    library()
     square = np.ones((128, 128))  # smaller matrices need no buffer
     np.linalg.solve(square + np.eye(128), square @ square)
 

@@ -13,6 +13,7 @@ import pytest
 
 from jmars.errors import MemoryLimitError
 from jmars.memory.quota import LEAST_SLACK
+from jmars.native import library
 from jmars.processes.rlimit_guard import RlimitGuard, is_out_of_memory
 
 MiB = 2**20
@@ -146,6 +147,25 @@ def test_linear_algebra_under_a_small_cap_ends_no_process():
         return ends
 
     assert set(apart(work)) <= {"ran", "refused"} and len(apart(work)) == 4
+
+
+def kernels_at_the_cap():
+    """Whether the C kernels are loaded when a function has no memory left."""
+    from jmars.native import library
+
+    guard = RlimitGuard()
+    guard.begin(0)
+    setrlimit(RLIMIT_DATA, (MiB, getrlimit(RLIMIT_DATA)[1]))  # less than the process has
+    try:
+        return library() is not None
+    finally:
+        guard.end()
+
+
+def test_c_kernels_are_loaded_before_the_cap():
+    if library() is None:
+        pytest.skip("there are no C kernels here")
+    assert apart(kernels_at_the_cap)
 
 
 def test_no_cap_costs_nothing_to_end():
