@@ -3,7 +3,7 @@
 An epoch gives each row of the tensors once. The order consists of windows: some neighbouring chunks along the first
 axis; with `shuffle` some chunks in random order, with the rows permuted within the window. The order depends on seed,
 epoch, chunks and dtypes alone, so that a loop can go on at any batch. Jobs of the cluster compute windows ahead, at
-most half of the memory limit; the chunks of a window are freed when a loop has its rows.
+most a quarter of the memory limit; the chunks of a window are freed when a loop has its rows.
 Source: `torch.utils.data.DataLoader`, PyTorch 2, for the protocol; tf.data's `shuffle(buffer_size)` for windows.
 """
 
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 WINDOW_BYTES, WINDOW_CHUNKS = 64 * 2**20, 64  # of a window, at most
 MIXED_CHUNKS = 4  # of a window with `shuffle`, at least
 MOST_AHEAD = 4  # windows that are computed while the loop uses one
-WINDOWS_PART = 2  # of the memory limit, for windows
+WINDOWS_PART = 4  # of the memory limit, for windows ahead: the loop has a window, and readers take memory, too
+IN_ORDER_PART = 16  # of the memory limit, for a window without `shuffle`, whose size changes no order
 Array = np.ndarray[Any, Any]
 
 
@@ -124,7 +125,8 @@ class Batches:
         row_bytes = sum(one.nbytes // max(1, len(one)) for one in self._tensors)
         largest = max(1, max(np.diff(self._edges), default=1) * row_bytes)
         least = MIXED_CHUNKS if self._shuffle else 1
-        step = int(min(WINDOW_CHUNKS, max(least, WINDOW_BYTES // largest)))
+        room = WINDOW_BYTES if self._shuffle else min(WINDOW_BYTES, get_engine().limits()[0] // IN_ORDER_PART)
+        step = int(min(WINDOW_CHUNKS, max(least, room // largest)))
         self._window_bytes = step * int(largest)
         found = (chunks[k : k + step].tolist() for k in range(0, len(chunks), step))
         return deque(enumerate(found))

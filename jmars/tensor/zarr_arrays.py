@@ -6,7 +6,6 @@ Icechunk. Arrays of objects are refused, so that nothing from the file is unpick
 
 from __future__ import annotations
 
-import functools
 import io
 import os
 import pickle
@@ -77,10 +76,21 @@ def zarr_folder(array: Any) -> str | None:
     return os.path.join(str(array.store.root), str(array.path))
 
 
-def read_zarr(array: Any, box: tuple[slice, ...]) -> Any:
-    """Read the elements of a box, on a worker."""
-    with many_requests(array):
-        return array[box]
+class ZarrReader:
+    """Reads boxes of a Zarr array, on a worker."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __call__(self, box: tuple[slice, ...]) -> Any:
+        """The elements of a box."""
+        with many_requests(self.array):
+            return self.array[box]
+
+    def into(self, box: tuple[slice, ...], out: Any) -> None:
+        """Write the elements of a box to an array."""
+        with many_requests(self.array):
+            self.array.get_basic_selection(box, out=zarr_library().core.buffer.cpu.NDBuffer(out))
 
 
 def many_requests(array: Any) -> AbstractContextManager[Any]:
@@ -226,7 +236,7 @@ def from_zarr(url: Any, component: str | None = None, chunk_size: ChunkSize = No
     splits = aligned_splits(shape, kind, own, chunk_size, chunks)
     folder, pieces = zarr_folder(array), [max(1, n) for n in array.chunks]  # axes without elements may have none
     return from_blocks(
-        functools.partial(read_zarr, array), shape, kind, splits, name="from_zarr", takes="steps", pieces=pieces,
+        ZarrReader(array), shape, kind, splits, name="from_zarr", takes="steps", pieces=pieces,
         holds=(kind.itemsize, kind.itemsize, pieces_at_once(array)), pure=folder is not None,
         files=[folder] if folder else [], waits=folder is None,
     )  # fmt: skip
@@ -361,7 +371,7 @@ def sources(tensor: Tensor) -> Iterator[Any]:
         left += node.op.inputs
         if isinstance(node.op, FromBlocks) and node.op.function in ("from_zarr", "read"):
             read = unpickled(node.op.blob)
-            found = read.args[0] if node.op.function == "from_zarr" else getattr(read, "source", None)
+            found = read.array if node.op.function == "from_zarr" else getattr(read, "source", None)
             if found is not None:
                 yield found
 

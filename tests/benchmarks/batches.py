@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,7 @@ def main() -> None:
     print(this_machine())
     with (
         tempfile.TemporaryDirectory(dir=options.folder) as name,
-        jmars.Cluster(n_workers=2, memory_limit=parse_bytes(options.limit)) as cluster,
+        jmars.Cluster(n_workers=2, memory_limit=parse_bytes(options.limit)),
     ):
         folder = Path(name) / "rows.zarr"
         made = mt.from_blocks(fill, (rows, COLUMNS), "f4", chunks=(PIECE // (COLUMNS * 4), COLUMNS))
@@ -148,13 +149,12 @@ def main() -> None:
             for low in range(0, rows, array.chunks[0]):
                 array[low : low + array.chunks[0]]
 
+        x = mt.from_zarr(str(folder))
         for turn in range(options.rounds):
-            report("disk", lambda: disk(folder))
+            report("disk", partial(disk, folder))
             report("zarr", by_zarr)
-            x = mt.from_zarr(str(folder))
-            report("in order", lambda: loop(x, False, turn))
-            report("shuffled", lambda: loop(x, True, turn))
-        del x, cluster
+            report("in order", partial(loop, x, False, turn))
+            report("shuffled", partial(loop, x, True, turn))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.client import Cluster
+from jmars.tensor.engine import get_engine
 
 ROWS = np.arange(103 * 4.0).reshape(103, 4)
 
@@ -126,6 +127,16 @@ def test_more_than_memory_is_read_from_zarr_within_the_limit(tmp_path, request):
             assert not seen[at].any()
             seen[at] = True
         assert seen.all() and cluster.info()["memory"]["peak"] <= 320 * 2**20
+
+
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_windows_ahead_take_a_quarter_of_the_memory(monkeypatch, shuffle):
+    monkeypatch.setattr(type(get_engine()), "limits", lambda self: (2**29, 2))
+    x = mt.from_blocks(lambda box: None, (2**20, 2**8), "f4", chunks=(2**15, 2**8))  # chunks of 32 MiB
+    batches = x.batches(100, shuffle=shuffle)
+    windows = batches._windows(0)
+    ahead = batches._ahead([x])
+    assert (ahead, len(windows[0][1])) == ((0, 4) if shuffle else (3, 1))
 
 
 def test_an_error_of_a_chunk_is_raised(cluster):

@@ -52,6 +52,41 @@ def test_readers_are_promised_memory_for_pieces_stored_and_decoded():
     assert promised(blocks(chunks=(10, 100), pieces=(1, 100), holds=(8, 8, 64))[:10:5, :10]) == (6 + 4) * 0.8 + 0.16
 
 
+class Writes:
+    """Writes boxes of an array to arrays, and notes how it was called."""
+
+    notes: list[str] = []  # noqa: RUF012
+
+    def __init__(self, array):
+        self.array = array
+
+    def __call__(self, box):
+        self.notes.append("called")
+        return self.array[box]
+
+    def into(self, box, out):
+        self.notes.append("into")
+        out[...] = self.array[box]
+
+
+@pytest.mark.parametrize("takes", ["steps", "boxes"])
+@pytest.mark.parametrize(
+    "index", [..., np.s_[5:33], np.s_[::-1, 3:70], np.s_[3:30:4], np.s_[[1, 2, 30]], np.s_[7, ::3]]
+)
+def test_a_function_that_writes_into_chunks_gives_the_same(takes, index):
+    a = np.arange(4000.0).reshape(40, 100)
+    Writes.notes.clear()
+    x = mt.from_blocks(Writes(a), a.shape, a.dtype, chunks=(13, 60), takes=takes)[index]
+    same(x, a[index])
+    assert "into" in Writes.notes
+
+
+def test_what_is_written_into_chunks_needs_memory_for_pieces_alone():
+    x = mt.from_blocks(Writes(None), (40, 100), "f8", takes="steps", chunks=(20, 100), pieces=(10, 100))
+    assert promised(x) == promised(x[:20]) == 8 * 2
+    assert promised(x[[0, 5, 19]]) > 8 * 2
+
+
 def test_decoders_are_promised_memory_for_elements_before_and_after():
     assert promised(blocks(chunks=(10, 100), holds=(4, 17, 1))) == 17
     assert promised(blocks(chunks=(10, 100), pieces=(10, 100), holds=(4, 9, 1))) == 4 * 3

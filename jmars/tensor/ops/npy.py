@@ -605,7 +605,8 @@ def from_blocks(
     Parameters
     ----------
     function
-        Called on a worker with a slice per axis; returns that part of the array, with the declared dtype.
+        Called on a worker with a slice per axis; returns that part of the array, with the declared dtype. A method
+        `function.into(slices, out)`, where there is one, writes the part to an array instead, which spares memory.
     shape, dtype
         Shape and dtype of the whole array.
     chunk_size, chunks
@@ -654,7 +655,7 @@ def from_blocks(
     code, paths = code_of(function) if pure else None, tuple(map(os.path.abspath, files))
     made = FromBlocks(
         label, pickled(function), takes, tuple(pieces), holds or (kind.itemsize, kind.itemsize, 1), files=paths,
-        pure=code, waits=waits,
+        pure=code, waits=waits, into=hasattr(function, "into") and not waits,
     )  # fmt: skip
     return Tensor(new_data(made, shape, kind, splits))
 
@@ -672,6 +673,7 @@ class FromBlocks(Operand):
     files: tuple[str, ...] = ()  # that the function reads
     pure: bytes | None = None  # `code_of` a function whose values depend on arguments and files only; None: of others
     waits: bool = False  # mostly waits, so calls are begun ahead
+    into: bool = False  # the function can write to the chunk
     name: ClassVar[str] = "from_blocks"
     stamped: ClassVar[tuple[str, ...]] = ("blob", "pure")
 
@@ -707,7 +709,7 @@ class FromBlocks(Operand):
 
         def program(k: int) -> Program:
             chunk = ChunkType(kinds[k], output.dtype)
-            call = self._call(read_block, chunk, self._memory(kinds[k], kinds[k]), chunk.nbytes)
+            call = self._call(read_block, chunk, self._memory(kinds[k], kinds[k], self.into), chunk.nbytes)
             return single(self.function, (), call)
 
         args = [(box,) for box in itertools.product(*bounds)]
@@ -719,16 +721,17 @@ class FromBlocks(Operand):
         work += min(AHEAD_BYTES, AHEAD * work) if self.waits else 0
         return Call(function, (self.function, self.blob), (), chunk, True, work, **how)
 
-    def _memory(self, lengths: Sequence[int], spans: Sequence[int]) -> int:
-        """Bytes that a call takes for so many elements, taken out of such spans of the axes."""
+    def _memory(self, lengths: Sequence[int], spans: Sequence[int], direct: bool) -> int:
+        """Bytes that a call takes for so many elements, taken out of such spans of the axes, or written directly."""
         stored, decoding, at_once = self.holds
         count = math.prod(-(-span // piece) for span, piece in zip(spans, self.pieces)) if self.pieces else 0
         pieces = (min(count, at_once) + min(count, at_once, DECODED)) * math.prod(self.pieces) * stored
-        return max(math.prod(lengths) * decoding, math.prod(lengths) * stored + pieces)
+        return pieces if direct else max(math.prod(lengths) * decoding, math.prod(lengths) * stored + pieces)
 
     def _tile_part(self, builder: ChunkGraphBuilder, kept: Part, output: TensorMeta) -> NDArray[np.int64]:
         steps = self.takes == "steps"
         axes = [[_reads(one, steps) for one in in_chunks(*axis)] for axis in zip(kept, output.chunks, strict=True)]
+        direct = self.into and all(isinstance(axis, range) and (steps or axis.step == 1) for axis in kept)
         kinds, which = chunk_classes(
             [[(n, *_lengths(reads)) for n, reads in zip(*axis)] for axis in zip(output.chunks, axes, strict=True)]
         )
@@ -736,7 +739,7 @@ class FromBlocks(Operand):
         def program(k: int) -> Program:
             shape, most, spans, all_read = zip(*kinds[k]) if kinds[k] else ((), (), (), ())
             chunk, read = ChunkType(shape, output.dtype), math.prod(all_read) * output.dtype.itemsize
-            return single(self.label, (), self._call(read_part, chunk, self._memory(most, spans), read))
+            return single(self.label, (), self._call(read_part, chunk, self._memory(most, spans, direct), read))
 
         args = [(box,) for box in itertools.product(*axes)]
         rows = np.zeros((which.size, 0), np.int64)
@@ -783,12 +786,15 @@ def read_part(out: Array, inputs: Sequence[Array], params: tuple[str, bytes], ar
     name, blob = params
     for box in itertools.product(*([_Read(*one) for one in axis] for axis in arg)):  # plain tuples travel
         wanted = ChunkType(tuple(len(range(*one.read)) for one in box), out.dtype)
-        value = _checked(name, _result(blob, tuple(one.read for one in box)), wanted, box)
+        read = tuple(one.read for one in box)
+        place: Any = (*(slice(*one.place) for one in box), ...)
+        if all(one.taken == (0, n, 1) for one, n in zip(box, wanted.shape)) and _reads_into(blob, read, out[place]):
+            continue
+        value = _checked(name, _result(blob, read), wanted, box)
         for axis, one in enumerate(box):
             taken: Any = np.frombuffer(one.taken, np.int64) if isinstance(one.taken, bytes) else slice(*one.taken)
             index: Any = (*(slice(None),) * axis, taken)
             value = value[index]
-        place: Any = (*(slice(*one.place) for one in box), ...)
         out[place] = value
 
 
@@ -806,8 +812,18 @@ def _checked(name: str, value: Any, wanted: ChunkType, box: Any) -> Array:
 def read_block(out: Array, inputs: Sequence[Array], params: tuple[str, bytes], arg: Any) -> None:
     """Calls the function with a slice per axis and checks shape and dtype of the result."""
     name, blob = params
-    value = _result(blob, tuple(map(tuple, arg)))
-    np.copyto(out, _checked(name, value, ChunkType(out.shape, out.dtype), arg))
+    box = tuple(map(tuple, arg))
+    if not _reads_into(blob, box, out):
+        np.copyto(out, _checked(name, _result(blob, box), ChunkType(out.shape, out.dtype), arg))
+
+
+def _reads_into(blob: bytes, box: Any, out: Array) -> bool:
+    """Have the function write to the chunk, by a method `into(slices, out)`; whether it could."""
+    function = unpickled(blob)
+    if (blob, box) in _begun or not hasattr(function, "into"):
+        return False
+    function.into(tuple(slice(*one) for one in box), out)
+    return True
 
 
 AHEAD = 32  # calls of functions that wait that are begun ahead in an executor, each in a thread
