@@ -271,10 +271,10 @@ class ColumnReader:
             return as_tensor(np.empty(shape, self.dtype))
         lengths = np.diff(self.ends, prepend=0).tolist()
         regular = len({*lengths[:-1], max(lengths)}) == 1
-        is_local = None not in self.stamps
+        is_local, size = None not in self.stamps, self.dtype.itemsize  # a group as Arrow has it, and as elements
         return from_blocks(
             self, shape, self.dtype, chunks=(cut, *((n,) for n in self.width)), name="from_parquet",
-            pieces=(lengths[0], *self.width) if regular else (), pure=is_local,
+            pieces=(lengths[0], *self.width) if regular else (), holds=(size, 3 * size, 1), pure=is_local,
             files=self.places if is_local else (), waits=not is_local,
         )  # fmt: skip
 
