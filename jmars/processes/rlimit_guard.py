@@ -68,8 +68,8 @@ class RlimitGuard:
             self._bare = (pages[1] - pages[2]) * PAGE
         pages = self._pages()
         data = pages[5] * PAGE
-        if data > self._start + RETAINED:
-            data -= min(self._free(data, (pages[1] - pages[2]) * PAGE), data)  # the function may use that first
+        if data > self._start + RETAINED:  # the function may use the free heap first, not for stacks and large arrays
+            data -= min(self._free(data, (pages[1] - pages[2]) * PAGE), cap // 2)
         self.cap, self._before, self._resident = cap, (pages[1] - pages[2]) * PAGE, 0
         if measured:
             self._resident = pages[1] * PAGE

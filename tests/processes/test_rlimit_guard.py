@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 from resource import RLIMIT_DATA, getrlimit, setrlimit
+from threading import Thread
 
 import cloudpickle
 import numpy as np
@@ -14,6 +15,7 @@ import pytest
 from jmars.errors import MemoryLimitError
 from jmars.memory.quota import LEAST_SLACK
 from jmars.native import library
+from jmars.processes import rlimit_guard
 from jmars.processes.rlimit_guard import RlimitGuard, is_out_of_memory
 
 MiB = 2**20
@@ -119,6 +121,23 @@ def test_the_free_heap_is_counted_again_after_growth_and_failure():
         return seen, kept.nbytes
 
     assert apart(counts)[0] == [1, 1, 2, 2, 3]
+
+
+def test_holes_in_the_heap_leave_half_of_a_cap_for_stacks_and_large_arrays():
+    def work():
+        granted = RlimitGuard()
+        blocks = [bytes(100_000) for _ in range(2_000)]  # of the heap, below the size that is mapped
+        blocks = blocks[::10]  # the holes are small, and the heap cannot shrink
+        granted.begin(64 * MiB)
+        Thread(target=len, args=(blocks,)).start()
+        size = np.ones(40 * MiB, np.uint8).nbytes
+        try:
+            size += np.ones(64 * MiB, np.uint8).nbytes
+        except MemoryError:
+            granted.end()
+        return size, rlimit_guard._free_heap() > 150 * MiB, granted.cap
+
+    assert apart(work) == (40 * MiB, True, -1)
 
 
 def test_the_peak_is_measured_where_that_is_asked():
