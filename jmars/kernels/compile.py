@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from operator import mul
 from types import FunctionType
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -306,9 +307,11 @@ def _compile_region(
     assert tail is None or isinstance(tail, Reduce)
     if tail is not None and not region.heads and not region.chains and middle is None:
         chunk = types[tail.inputs[0]]
-        in_place = tail.inputs[0] in shared.views and isinstance(tail.reducer, UfuncReducer)  # NumPy's order of adding
+        is_view = tail.inputs[0] in shared.views
+        in_place = is_view and isinstance(tail.reducer, UfuncReducer)  # NumPy's order of adding
         if not tail.reducer.blocked or math.prod(tail.whole or chunk.shape) <= BLOCK_SIZE or in_place:
-            return leaf_function(tail, chunk.shape, tail.inputs[0], _argument(program, region.tail)), "numpy"
+            order = _memory_order(steps[tail.inputs[0] - first], types) if is_view and tail.whole else ()
+            return leaf_function(tail, chunk.shape, tail.inputs[0], _argument(program, region.tail), order), "numpy"
     heads = [_head(program, number) for number in region.heads] + [
         _chain(program, one, types, backend) for one in region.chains
     ]
@@ -328,6 +331,16 @@ def _compile_region(
 
     run = in_cells(middle, types, lengths, compiled)
     return run, min(names, key=BACKENDS.index, default="numpy")  # back end of the single columns
+
+
+def _memory_order(step: Step, types: Sequence[ChunkType]) -> list[int]:
+    """The axes of a view, those whose elements lie farther apart first; axes of one position have a place, too."""
+    assert isinstance(step, Call) and step.view is not None
+    chunk = types[step.inputs[0]]
+    gaps = itertools.accumulate((n + 1 for n in chunk.shape[:0:-1]), mul, initial=1)
+    apart = np.lib.stride_tricks.as_strided(np.empty(0, "i1"), chunk.shape, [*gaps][::-1])
+    made = step.view(apart, step.params, (0,) * apart.ndim)
+    return sorted(range(made.ndim), key=lambda axis: -abs(made.strides[axis]))
 
 
 def _compile_pass(

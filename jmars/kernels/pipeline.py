@@ -354,9 +354,12 @@ def lone_axis(shape: Sequence[int], whole: Sequence[int], vanish: Sequence[bool]
     return side if side >= 0 and shape[side] == 1 else -1
 
 
-def side_by_side(reducer: Reducer, values: Array, axes: tuple[int, ...], state: Array, arg: Any, axis: int) -> None:
-    """Reduce a lone line as NumPy reduces lines that lie side by side along `axis`."""
-    two = np.repeat(values, 2, axis)
+def side_by_side(
+    reducer: Reducer, values: Array, axes: tuple[int, ...], state: Array, arg: Any, axis: int, order: Sequence[int] = ()
+) -> None:
+    """Reduce a lone line as NumPy reduces lines that lie side by side along `axis`; `order` as in `leaf_function`."""
+    order = order or range(values.ndim)
+    two = np.repeat(values.transpose(order), 2, order.index(axis)).transpose(np.argsort(order))
     twice = np.empty((*state.shape[:axis], 2, *state.shape[axis + 1 :]), state.dtype)
     reducer.leaf(two, axes, twice, arg)
     state[...] = twice[(slice(None),) * axis + (slice(1),)]
@@ -377,15 +380,19 @@ def finished(step: Reduce | Combine, shape: tuple[int, ...], out: Array, write: 
     step.reducer.finish(state.reshape(out.shape), out)
 
 
-def leaf_function(step: Reduce, shape: tuple[int, ...], slot: int, arg: int) -> ReductionRun:
-    """Compile the reduction of a chunk without blocks; `arg` is the place of its argument, -1 for none."""
+def leaf_function(step: Reduce, shape: tuple[int, ...], slot: int, arg: int, order: Sequence[int] = ()) -> ReductionRun:
+    """Compile the reduction of a chunk without blocks; `arg` is the place of its argument, -1 for none, and `order` has
+    the axes by falling distance of elements in memory, for a view.
+    """
     kept, reducer, axes = step.kept(shape), step.reducer, step.axes
-    side = lone_axis(shape, step.whole or shape, [axis in axes for axis in range(len(shape))])
-    if side >= 0:
+    order, whole = order or range(len(shape)), step.whole or shape
+    lone = lone_axis([shape[i] for i in order], [whole[i] for i in order], [i in axes for i in order])
+    if lone >= 0:
+        side = order[lone]
 
         def run_lone(out: Array, values: Sequence[Any], args: Sequence[Any] = (), stop: Any = None) -> None:
             own = args[arg] if arg >= 0 else None
-            finished(step, kept, out, lambda state: side_by_side(reducer, values[slot], axes, state, own, side))
+            finished(step, kept, out, lambda state: side_by_side(reducer, values[slot], axes, state, own, side, order))
 
         return run_lone
 

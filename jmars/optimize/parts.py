@@ -23,6 +23,7 @@ from jmars.optimize.rematerialise import HELD, STORED, doubles_seconds
 from jmars.optimize.slices import drawings
 from jmars.tensor.from_array import FromArray
 from jmars.tensor.operand import Operand, SourceLine, Splits, TensorMeta
+from jmars.tensor.ops.apply import SlidingWindows
 from jmars.tensor.ops.chunks import Rechunk
 from jmars.tensor.ops.formula import ElementwiseOperand
 from jmars.tensor.ops.indexing import Slice, Take
@@ -125,6 +126,8 @@ def _planned(graph: TensorGraph, drawn: list[bool]) -> dict[int, list[PlannedPar
             if isinstance(operand, Doubles):
                 found = _drawings(operand, wishes, metas[k], full[k]) if wishes and k not in results else None
             elif selects or not full[k]:
+                if isinstance(operand, Reduction) and isinstance(graph.operands[read[0]], SlidingWindows):
+                    wishes = [Wish(around(one.part), one.line) for one in wishes]  # sums read windows where they lie
                 if full[k]:
                     wishes = [Wish(whole(metas[k]), None), *(one for one in wishes if one.chunks)]
                 found = _plans_of(operand, wishes, [metas[i] for i in read], metas[k], drawn[k])
@@ -190,6 +193,8 @@ def _plans_of(
 ) -> list[PlannedPart] | None:
     """Plans of the parts for the readers; None: the whole is computed. `cuts`: in the chunks that they want."""
     found: list[PlannedPart] = []
+    if cuts:  # each once
+        wishes = list({(part_key(one.part), one.chunks): one for one in wishes}.values())
     for wish in wishes if cuts or len(wishes) == 1 else _merged(wishes):
         plan = _fitted(operand, wish, inputs, output)
         if plan is None:

@@ -1,5 +1,6 @@
 """Only the parts that results need are read and computed, with the same bits."""
 
+import functools
 import importlib
 import pkgutil
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 import jmars.tensor.ops
-from jmars.optimize import compile_graph
+from jmars.optimize import compile_graph, merge_equal
 from jmars.optimize.parts import arrays_in_parts, push_down_parts
 from jmars.tensor.operand import Operand, annotate, new_data
 from jmars.tensor.ops.groups import reduce_groups
@@ -355,6 +356,23 @@ def test_sums_of_parts_add_the_blocks_of_whole_chunks(number, monkeypatch):
         assert read < before and new.tobytes() == old.tobytes()
 
 
+WINDOWS = [
+    lambda w: w((9,), (0,)).sum(-1)[:, 1:2],
+    lambda w: w((9,), (0,)).std(-1)[2:3, 1],
+    lambda w: w((3, 4), (0, 1)).mean((2, 3))[3, [0, 3, 5]],
+    lambda w: w((8, 5), (1, 0)).var((2, 3))[:1, 1],
+    lambda w: w((11,), (0,)).sum(-1)[[0, 3, 4]],
+]
+
+
+@pytest.mark.parametrize("number", range(len(WINDOWS)))
+def test_sums_over_windows_add_in_the_order_of_whole_chunks(number, monkeypatch):
+    x = read_by(np.random.default_rng(1).standard_normal((24, 14)) * 100, (24, 14))
+    windows = functools.partial(mt.lib.stride_tricks.sliding_window_view, x)
+    ((new,), read), ((old,), before) = (values([WINDOWS[number](windows)], monkeypatch, on) for on in (True, False))
+    assert read < before and new.tobytes() == old.tobytes()
+
+
 Y = np.arange(200.0 * 200).reshape(200, 200)
 READ = {
     "a corner": (lambda y, z: (y + 1)[:10, :10], 100),
@@ -442,6 +460,14 @@ def test_rechunked_random_numbers_are_drawn_with_what_lies_between(monkeypatch):
     for index in ([4, 5, 7], [0, 3, 1, 0], slice(1, 8, 3)):
         part = x[index] * 2
         assert values([part], monkeypatch, True)[0][0].tobytes() == values([part], monkeypatch, False)[0][0].tobytes()
+
+
+def test_readers_that_want_the_same_chunks_of_random_numbers_share_a_part():
+    x = mt.random.default_rng(1).random((4, 6), chunks=(3, 1))
+    one, other = x.rechunk((3, 6)), x.rechunk((3, 6))
+    made = push_down_parts(merge_equal(TensorGraph.of([(mt.sort(one, axis=1) + other)[::3].data])))
+    read = {k for reads in made.inputs for k in reads} | set(made.results)
+    assert read == set(range(len(made.operands)))
 
 
 def test_a_selection_that_is_all_of_an_array_has_its_elements(monkeypatch):
