@@ -82,7 +82,10 @@ def fuse_regions(
     copied = _copied(graph, root)
     if copied.any():
         root = grown(graph, joins, inner, ops, np.where(whole | copied, graph.nbytes, 0), limits)
-    return fuse_groups(graph, joined_lines(graph, root, apart, limits.room))
+    src, dst = root[graph.input_idx], root[readers(graph)]
+    edges = np.unique(src[src != dst] * graph.n + dst[src != dst])
+    ends = lines(graph.n, edges // graph.n, edges % graph.n, is_open(graph, limits.room), apart=apart)
+    return fuse_groups(graph, ends[root])
 
 
 def _copied(graph: ChunkGraph, root: Ints) -> Bools:
@@ -94,16 +97,6 @@ def _copied(graph: ChunkGraph, root: Ints) -> Bools:
     copied[graph.input_idx[~(plain[reader] | (reduces[reader] & repeats[graph.input_idx]))]] = True
     found: Bools = copied & view & (root != np.arange(graph.n))
     return found
-
-
-def joined_lines(
-    graph: ChunkGraph, root: Ints, apart: NDArray[np.integer] | None = None, room: int | None = None
-) -> Ints:
-    """Joins lines of the groups `root`; `room` as in `is_open`."""
-    src, dst = root[graph.input_idx], root[readers(graph)]
-    between = src != dst
-    edges = np.unique(src[between] * graph.n + dst[between])
-    return lines(graph.n, edges // graph.n, edges % graph.n, is_open(graph, room), apart=apart)[root]
 
 
 def grown(graph: ChunkGraph, joins: Bools, inner: Bools, ops: Ints, held: Ints, limits: FusionLimits) -> Ints:

@@ -16,7 +16,7 @@ from tests.house.source import PACKAGE, modules
 TABLE = """
   1420  random
             tensor/ops/*random*
-   900  parts: only what results need is read
+   905  parts: only what results need is read
             tensor/parts.py optimize/parts.py optimize/sources.py
   2515  files
             tensor/files.py tensor/zarr_arrays.py tensor/whole_zarr.py tensor/ops/npy.py tensor/atomic_file.py
@@ -41,7 +41,7 @@ TABLE = """
             kernels/blocks.py
   3650  GPU
             devices/* memory/device_memory.py kernels/cuda_text.py plan/devices.py processes/gpu*
-  3715  kernels, NumPy back end, fusing
+  3735  kernels, NumPy back end, fusing
             kernels/* native/*
   2450  optimize
             optimize/*

@@ -22,11 +22,11 @@ from tests.tensor import engine
 # classes that are computed whole: functions of the user, values that place or length decide, and what has no rule yet
 WHOLE = {
     "MaskPositions", "RowAssignment", "SelectedPartition", "WriteInOrder",
-    "BlockedCholesky", "ChunkEdges", "ChunkSamples", "Cond", "CopyLines", "CutSlice",
-    "Deferred", "Dynamic", "FromSpawned",
+    "BlockedCholesky", "ChunkEdges", "ChunkSamples", "Cond", "Count", "CopyLines", "CutSlice",
+    "Deferred", "Dynamic", "FromSpawned", "Joined", "LabelReduction",
     "FunctionOutput", "HaloExchange", "JoinLines", "Literal", "MaskAssignment", "MaskSelection",
     "MergeParts", "OnChunks", "OrderValues", "Permutation", "Pick", "Placeholder", "RangeCounts",
-    "RangeQuantiles", "SampleSort", "SaveNpy", "ScatterByTensor",
+    "RangeQuantiles", "Renumbered", "SampleSort", "SaveNpy", "ScatterByTensor",
     "SelectedQuantiles", "SetPositions", "SetSlices", "ShuffleJoin", "ShuffleSplit",
     "Spawn", "SpawnMap", "Stored", "TakeByTensor", "TakeFew", "TensorParameterDraws", "ToBlocks", "UniqueElements",
     "UniqueField", "UniqueInverse", "UniqueSlices", "UniqueSlicesField", "While", "WriteLines", "_StandIn",
