@@ -334,7 +334,7 @@ def _compile_region(
 
 
 def _memory_order(step: Step, types: Sequence[ChunkType]) -> list[int]:
-    """The axes of a view, those whose elements lie farther apart first; axes of one position have a place, too."""
+    """Axes of a view by falling distance of elements in memory, also axes of a single position."""
     assert isinstance(step, Call) and step.view is not None
     chunk = types[step.inputs[0]]
     gaps = itertools.accumulate((n + 1 for n in chunk.shape[:0:-1]), mul, initial=1)

@@ -381,8 +381,8 @@ def finished(step: Reduce | Combine, shape: tuple[int, ...], out: Array, write: 
 
 
 def leaf_function(step: Reduce, shape: tuple[int, ...], slot: int, arg: int, order: Sequence[int] = ()) -> ReductionRun:
-    """Compile the reduction of a chunk without blocks; `arg` is the place of its argument, -1 for none, and `order` has
-    the axes by falling distance of elements in memory, for a view.
+    """Compile the reduction of a chunk without blocks; `arg` is the place of the argument, -1 for none, and `order` has
+    the axes of a view by falling distance of elements in memory.
     """
     kept, reducer, axes = step.kept(shape), step.reducer, step.axes
     order, whole = order or range(len(shape)), step.whole or shape

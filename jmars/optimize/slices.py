@@ -70,8 +70,8 @@ def _chain(
     chunks: Splits,
     drawn: list[bool] | None,
 ) -> list[int] | None:
-    """Elementwise tensors, rechunks and files that `first` is made of, down to slices unless `drawn` is None; None if
-    one of them cannot have the chunks `chunks`.
+    """Elementwise tensors, rechunks and files below `first`, down to slices unless `drawn` is None; None if the chunks
+    `chunks` are not possible.
     """
     found: list[int] = []
     stack = [first]

@@ -63,8 +63,8 @@ def blockwise(
         Bytes that a call allocates, from the types of the output chunk and of the blocks; by default two copies of
         all of them, as LAPACK makes.
     lines
-        Axes of lines that the function computes one by one, whatever the other lines are; () for single elements. None:
-        it needs whole chunks.
+        Axes of lines that the function computes independently of other lines; () for single elements. None: the
+        function needs whole chunks.
     tables
         Number of inputs, the last, that each line needs whole; all others have the axes of the output.
     """

@@ -560,7 +560,7 @@ def map_along(
     **kwargs: Any,
 ) -> Tensor:
     """Calls `function(block, **kwargs)` with blocks of `x` that span all of `axes`. The function computes each line
-    along `axes` by itself, whatever the other lines are.
+    along `axes` independently of other lines.
 
     Parameters
     ----------
