@@ -388,6 +388,12 @@ def _caller() -> tuple[str, FrameType | None]:
     return library or "", innermost
 
 
+def is_library(frame: FrameType) -> bool:
+    """Whether a frame runs code of an installed library other than NumPy and jmars."""
+    name = str(frame.f_globals.get("__name__") or "").partition(".")[0]
+    return name not in _OURS and frame.f_code.co_filename.startswith(libraries())
+
+
 @functools.cache
 def libraries() -> tuple[str, ...]:
     """Folders of Python's own modules and of installed packages."""

@@ -43,7 +43,15 @@ from jmars.tensor.buffers import (
     unresolved,
 )
 from jmars.tensor.engine import can_compute, current_engine, get_engine
-from jmars.tensor.from_array import Composite, FromArray, check_size, is_own, plain_array, supports_arithmetic
+from jmars.tensor.from_array import (
+    Composite,
+    FromArray,
+    check_size,
+    is_library,
+    is_own,
+    plain_array,
+    supports_arithmetic,
+)
 from jmars.tensor.methods import Operators, TensorMethods, add_operators
 from jmars.tensor.operand import SourceLine, Splits, TensorData, cast_dtype, check_dtype, new_data
 from jmars.tensor.protocols import (
@@ -457,7 +465,9 @@ class Tensor(TensorMethods, TensorOperators):
 
     def __setitem__(self, index: Any, value: Any) -> None:
         if not self._place.is_array and self.dtype.names is None:
-            raise TypeError(f"'numpy.{self.dtype.type.__name__}' object does not support item assignment")
+            if not is_library(sys._getframe(1)):
+                raise TypeError(f"'numpy.{self.dtype.type.__name__}' object does not support item assignment")
+            self._place.is_array = True  # as the array API standard has it
         if not self._place.is_array and isinstance(index, int | np.integer):  # a record's field by its number
             index = self.dtype.names[index]  # type: ignore[index]  # checked above
         is_own = value.__class__ is Tensor and value._place.buffer is self._place.buffer

@@ -5,6 +5,7 @@ import pytest
 
 import jmars.array_api as xp
 import jmars.tensor as mt
+from jmars.tensor.from_array import libraries
 
 
 def test_a_tensor_tells_its_namespace():
@@ -56,6 +57,19 @@ def test_eigenvalues_are_complex(cluster):
     np.testing.assert_allclose((x @ vectors).fetch(), (vectors * values).fetch(), atol=1e-6)
     np.testing.assert_array_equal(xp.linalg.eig(x).eigenvalues, values)
     assert xp.linalg.svd is mt.linalg.svd
+
+
+def test_libraries_may_write_to_results_without_axes(cluster):
+    code = "found = x.mean(); found[()] = 7.0; other = found + 1"
+    for name in ("someone", "numpy"):
+        names = {"x": mt.ones(5), "__name__": f"{name}.module"}
+        run = compile(code, f"{libraries()[-1]}/{name}/module.py", "exec")
+        if name == "numpy":
+            with pytest.raises(TypeError, match="does not support item assignment"):
+                exec(run, names)
+        else:
+            exec(run, names)
+            assert (float(names["found"]), float(names["other"])) == (7.0, 8.0)
 
 
 def test_other_libraries_take_and_give_arrays(cluster):
