@@ -249,13 +249,16 @@ def _hooked(name: str, function: Callable[..., Any], theirs: Any, numpys: Any = 
             hook = _call_hook if Origin.met else None
             found = function(*args, **kwargs) if hook is None else hook(name, function, args, kwargs)
             return found if layout is None or _layout_hook is None else _layout_hook(layout, args, kwargs, found)
-        except DuckArrayError as error:  # sparse arrays and other duck arrays
-            return dispatch(error, name, args, kwargs)
-        except ObjectArrayError:  # NumPy computes with objects, in this process
+        except (DuckArrayError, ObjectArrayError) as error:
+            if isinstance(error, DuckArrayError):  # sparse arrays and other duck arrays
+                found = dispatch(error, name, args, kwargs)
+                if found is not NotImplemented:
+                    return found
             if theirs is None or not can_compute() or _is_inside(work):
                 raise
             if _writes_to_tensor(name, theirs, args, kwargs):
                 raise
+        # NumPy computes with objects, in this process
         return theirs(*call("method.values", args), **call("method.values", kwargs))
 
     def counted(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -121,6 +121,15 @@ def test_plain_sparse_arrays_beside_tensors(lazy):
         np.testing.assert_allclose(found, wanted.toarray() if sparse.issparse(wanted) else wanted)
 
 
+def test_functions_of_plain_sparse_arrays_alone_are_numpys(cluster):
+    for found, wanted in ((mt.abs(A), abs(A)), (mt.log1p(abs(A)), abs(A).log1p()), (mt.add(A, B), A + B)):
+        assert isinstance(found, sparse.csr_array)
+        np.testing.assert_array_equal(found.toarray(), wanted.toarray())
+    assert mt.max(A) == A.max() and mt.argmax(A) == A.argmax()
+    np.testing.assert_array_equal(mt.nonzero(A), A.nonzero())
+    np.testing.assert_array_equal(mt.reshape(A, (30, 100)).toarray(), A.toarray().reshape(30, 100))
+
+
 def test_joins_pass_stored_chunks_on(lazy):
     x, y, _ = lazy
     both = np.concatenate([A.toarray(), B.toarray()])
@@ -128,6 +137,7 @@ def test_joins_pass_stored_chunks_on(lazy):
         (np.concatenate([x, y]), both),
         (np.concatenate([x, y])[10:190], both[10:190]),
         (np.concatenate([np.concatenate([x, y]), x * 2]), np.concatenate([both, 2 * A.toarray()])),
+        (mt.vstack([x, B]), both),
         (mt.concatenate([x, y], axis=1), np.concatenate([A.toarray(), B.toarray()], axis=1)),
     ):
         np.testing.assert_array_equal(found.fetch().toarray(), wanted)

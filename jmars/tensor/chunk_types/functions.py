@@ -14,6 +14,8 @@ import numpy as np
 from jmars.errors import UnsupportedError
 from jmars.tensor.chunk_types import operations
 from jmars.tensor.chunk_types.duck_tensor import DuckTensor, as_duck_tensor, function_named, implements
+from jmars.tensor.from_array import is_duck_array, is_scipy_sparse
+from jmars.tensor.tensor import Tensor
 
 
 @implements("asarray", "array", "tensor", "asanyarray")
@@ -48,7 +50,14 @@ def size(x: DuckTensor) -> int:
 
 
 def dispatch(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call the duck-array version of `jmars.tensor`'s function `name`."""
+    """Call the duck-array version of `jmars.tensor`'s function `name`.
+
+    NotImplemented for sparse arrays of SciPy alone, which NumPy's functions take, so that results stay SciPy's.
+    """
+    given = [x for one in (*args, *kwargs.values()) for x in (one if isinstance(one, list | tuple) else [one])]
+    is_lazy = any(isinstance(x, DuckTensor | Tensor) or (is_duck_array(x) and not is_scipy_sparse(x)) for x in given)
+    if not is_lazy and name not in ("asarray", "array", "tensor", "asanyarray"):
+        return NotImplemented
     return function_named(name.removeprefix("method."))(*args, **kwargs)
 
 

@@ -346,8 +346,11 @@ def squeeze(x: DuckTensor, axis: Any = None) -> DuckTensor | Tensor:
 
 
 @implements("concat", "concatenate")
-def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> DuckTensor | Tensor:
+def concatenate(arrays: Sequence[Any], axis: int | None = 0, *, dtype: Any = None,
+                casting: str = "same_kind") -> DuckTensor | Tensor:  # fmt: skip
     """Concatenate arrays along an axis; no chunk is copied."""
+    if dtype is not None:
+        raise UnsupportedError("concatenate(dtype=) of arrays of other libraries is not in jmars; use x.astype(dtype)")
     if axis is None:
         raise UnsupportedError("jmars has no concatenate(axis=None) for arrays of other libraries; name an axis")
     given = [as_duck_tensor(x) for x in arrays]
