@@ -112,6 +112,21 @@ def test_all_formats_come_in(cluster, kind):
         assert (x * 2).fetch().toarray().tolist() == (A * 2).toarray().tolist()
 
 
+def test_columns_out_of_order_or_twice_within_a_row(cluster):
+    ends, columns = np.arange(0, 1201, 12), np.random.default_rng(7).integers(0, 30, 1200)
+    mixed = sparse.csr_array((np.arange(1200), columns, ends), shape=(100, 30))
+    dense = mixed.toarray()
+    x = mt.asarray(mixed, chunk_size=(40, -1))
+    found = mt.asarray(mixed, chunk_size=(40, -1)).map_blocks(lambda block: block[:, ::-1])
+    for lazy, wanted in ((x, dense), (x.T @ x, dense.T @ dense), (found, dense[:, ::-1])):
+        for name in ("sum", "max", "min"):
+            assert getattr(lazy, name)() == getattr(wanted, name)()
+            np.testing.assert_array_equal(getattr(lazy, name)(axis=1).fetch(), getattr(wanted, name)(axis=1))
+        np.testing.assert_array_equal(np.sqrt(abs(lazy)).fetch().toarray(), np.sqrt(wanted))
+        assert mt.count_nonzero(lazy > 5) == (wanted > 5).sum()
+    assert mixed.nnz == 1200  # the user's array is as it was
+
+
 def test_plain_sparse_arrays_beside_tensors(lazy):
     x, _, z = lazy
     products = (z.T @ B, Z.T @ B), (mt.dot(z.T, B), Z.T @ B)

@@ -15,9 +15,13 @@ import numpy as np
 
 
 def csr(value: Any) -> Any:
-    """A sparse array in the format CSR, also of a sparse matrix; the same array where it has it."""
+    """A sparse array in the format CSR, also of a sparse matrix, with columns in order and none twice in a row."""
     sparse: Any = sys.modules["scipy.sparse"]
-    return value if isinstance(value, sparse.csr_array) else sparse.csr_array(value)
+    found = value if isinstance(value, sparse.csr_array) else sparse.csr_array(value)
+    if not found.has_canonical_format:
+        found = found.copy()  # SciPy sorts columns in place, which fails in read-only chunks
+        found.sum_duplicates()
+    return found
 
 
 def nbytes(value: Any) -> int:
