@@ -42,7 +42,7 @@ Array = np.ndarray[Any, Any]
 
 
 @offers("from_parquet")
-def from_parquet(path: Any, columns: Sequence[str] | None = None, chunk_size: int | None = None, *,
+def from_parquet(path: Any, columns: str | Sequence[str] | None = None, chunk_size: int | None = None, *,
                  storage_options: Mapping[str, Any] | None = None) -> dict[str, Any]:  # fmt: skip
     """Read columns of Parquet files lazily: a dictionary of tensors, which workers read.
 
@@ -53,7 +53,7 @@ def from_parquet(path: Any, columns: Sequence[str] | None = None, chunk_size: in
         or URLs of fsspec of files and folders. Files of a folder follow by their names, numbers by value. They must not
         change while they are used.
     columns
-        Names of the columns; by default all.
+        Names of the columns, or one name; by default all.
     chunk_size
         Rows of a chunk; by default whole row groups, up to the default chunk size.
     storage_options
@@ -83,9 +83,6 @@ def from_parquet(path: Any, columns: Sequence[str] | None = None, chunk_size: in
     else:
         heads = [_head(place, storage_options) for place in places]
     schema = heads[0].schema
-    for name in columns or ():
-        if schema.get_field_index(name) < 0:
-            raise KeyError(f"{places[0]} has no column {name}; it has {', '.join(schema.names)}")
     kinds = _kinds({name: schema.field(name).type for name in schema.names}, columns, places[0])
     for place, head in zip(places, heads):
         for name in kinds:
@@ -203,10 +200,12 @@ def _footer(place: str, stamp: tuple[int, int]) -> Any:
 Kind = tuple[np.dtype[Any], tuple[int, ...]]  # dtype, and shape of a row
 
 
-def _kinds(types: Mapping[str, Any], columns: Sequence[str] | None, where: str) -> dict[str, Kind]:
+def _kinds(types: Mapping[str, Any], columns: str | Sequence[str] | None, where: str) -> dict[str, Kind]:
     """Kinds of the columns that are asked for, by name."""
     found = {name: _kind(one) for name, one in types.items()}
     asked = list(types) if columns is None else [columns] if isinstance(columns, str) else list(columns)
+    if missing := [name for name in asked if name not in types]:
+        raise KeyError(f"{where} has no column {missing[0]}; it has {', '.join(types)}")
     if refused := [f"{name} ({types[name]})" for name in asked if found[name] is None]:
         can = [name for name, kind in found.items() if kind is not None]
         raise UnsupportedError(
@@ -320,7 +319,7 @@ def values_of(column: Any, dtype: np.dtype[Any], width: tuple[int, ...], name: s
 
 
 @offers("from_arrow")
-def from_arrow(table: Any, columns: Sequence[str] | None = None, chunk_size: int | None = None) -> dict[str, Any]:
+def from_arrow(table: Any, columns: str | Sequence[str] | None = None, chunk_size: int | None = None) -> dict[str, Any]:
     """Tensors of the columns of an Arrow table, by name.
 
     Parameters
@@ -328,7 +327,7 @@ def from_arrow(table: Any, columns: Sequence[str] | None = None, chunk_size: int
     table
         A table or record batch of pyarrow, or a data frame of polars, pandas or another library that gives Arrow data.
     columns
-        Names of the columns; by default all.
+        Names of the columns, or one name; by default all.
     chunk_size
         Rows of a chunk; by default as for arrays.
 
@@ -340,9 +339,6 @@ def from_arrow(table: Any, columns: Sequence[str] | None = None, chunk_size: int
         As `from_parquet`, whose rules for missing elements hold.
     """
     found = library("pyarrow", "arrow").table(table)
-    for name in columns or ():
-        if found.schema.get_field_index(name) < 0:
-            raise KeyError(f"the table has no column {name}; it has {', '.join(found.column_names)}")
     made = {}
     kinds = _kinds({name: found.schema.field(name).type for name in found.column_names}, columns, "the table")
     for name, (kind, width) in kinds.items():
@@ -400,11 +396,13 @@ def to_parquet(columns: Mapping[str, Any], path: Any, *, overwrite: bool = False
         If pyarrow is not installed.
     FileExistsError
         If the folder has files, unless `overwrite`, or other files than those of Parquet.
-    ValueError, UnsupportedError
-        For columns of different lengths, and for dtypes that Arrow has not.
+    TypeError, ValueError, UnsupportedError
+        For columns without names or of different lengths, and for dtypes that Arrow has not.
     """
     place = path_to_write(path, "Parquet")
     library("pyarrow.parquet", "arrow")
+    if not isinstance(columns, Mapping):
+        raise TypeError(f'columns are given by name, as {{"a": x}}, and not as {type(columns).__name__}')
     if not columns:
         raise ValueError("a table has at least one column")
     names: list[tuple[str, bool]] = []  # of each array: the name of its column, and whether it is the mask

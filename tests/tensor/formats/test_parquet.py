@@ -192,6 +192,20 @@ def test_folders_patterns_lists_and_urls(cluster, tmp_path):
         mt.from_parquet(tmp_path / "by")
 
 
+def test_one_name_is_a_column_and_others_are_told(cluster, tmp_path):
+    mt.to_parquet({"km": np.arange(3), "hours": np.ones(3)}, tmp_path / "a")
+    assert (
+        [*mt.from_parquet(tmp_path / "a", "km")]
+        == [*mt.from_arrow(pa.table({"km": [1], "hours": [2]}), "km")]
+        == ["km"]
+    )
+    for columns in ("h", ["km", "h"]):
+        with pytest.raises(KeyError, match=r"part-0\.parquet has no column h; it has km, hours"):
+            mt.from_parquet(tmp_path / "a", columns)
+        with pytest.raises(KeyError, match="the table has no column h; it has km"):
+            mt.from_arrow(pa.table({"km": [1]}), columns)
+
+
 def test_damaged_files_are_told(cluster, tmp_path):
     path = tmp_path / "a.parquet"
     mt.to_parquet({"x": np.arange(N)}, tmp_path / "a", use_dictionary=False, compression="none")
@@ -240,6 +254,7 @@ def test_what_no_table_holds_is_refused_before_the_run(tmp_path):
         ({"a": np.ones(3, complex)}, UnsupportedError, "no dtype complex128"),
         ({"a": np.ones((2, 2, 2))}, UnsupportedError, "not 3"),
         ({"a": 5}, UnsupportedError, "not 0"),
+        (np.ones(3), TypeError, "by name.*not as ndarray"),
     ):
         with pytest.raises(error, match=match):
             mt.to_parquet(columns, tmp_path / "a")
