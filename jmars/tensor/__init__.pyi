@@ -418,6 +418,7 @@ def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: f
 ndarray: Any
 def ndenumerate(arr: Any) -> Any: ...
 def ndim(a: Any) -> int: ...
+ndimage: Any
 nditer: Any
 negative: _Ufunc
 nextafter: _Ufunc

@@ -28,7 +28,7 @@ import jmars.tensor as mt
 from tests.benchmarks.machine import cpu_by_process, this_machine
 
 Array = np.ndarray[Any, Any]
-BAND = 256  # rows that are drawn together
+BAND = 64  # rows that are drawn together
 DISK = ndimage.generate_binary_structure(2, 1)
 FILTERS: dict[str, tuple[str, dict[str, Any]]] = {
     "gaussian": ("gaussian_filter", {"sigma": 2}),
@@ -54,18 +54,18 @@ FILTERS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def drawn(rows: int, columns: int, band: int) -> Array:
-    """Some rows of the array."""
-    return np.random.default_rng(band).random((rows, columns))
+def drawn(first: int, rows: int, columns: int) -> Array:
+    """Some rows of the array, from a multiple of BAND on."""
+    bands = range(first, first + rows, BAND)
+    return np.concatenate([np.random.default_rng(at).random((min(BAND, first + rows - at), columns)) for at in bands])
 
 
 def alone(name: str, size: int, file: Path) -> None:
     """SciPy in this process; prints its seconds and its peak of memory."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     x = np.empty((size, size))
-    for band in range(-(-size // BAND)):
-        rows = x[band * BAND : (band + 1) * BAND]
-        rows[...] = drawn(*rows.shape, band)
+    for at in range(0, size, BAND):
+        x[at : at + BAND] = drawn(at, min(BAND, size - at), size)
     function, options = FILTERS[name]
     if function.startswith("binary"):
         x = x > 0.05
@@ -76,12 +76,13 @@ def alone(name: str, size: int, file: Path) -> None:
     np.save(file, found)
 
 
-def tensor(size: int) -> mt.Tensor:
-    """The same array, drawn by the workers."""
-    bands = mt.arange(-(-size // BAND), chunk_size=1).reshape(-1, 1)
-    chunks = (tuple(min(BAND, size - at) for at in range(0, size, BAND)), (size,))
-    return mt.map_blocks(lambda band, block_id: drawn(chunks[0][block_id[0]], size, block_id[0]), bands, dtype="f8",
-                         chunks=chunks)  # fmt: skip
+def tensor(size: int, height: int) -> mt.Tensor:
+    """The same array, drawn by the workers in chunks of `height` rows."""
+    rows = tuple(min(height, size - at) for at in range(0, size, height))
+    firsts = mt.arange(0, size, height, chunk_size=1).reshape(-1, 1)
+    made = mt.map_blocks(lambda first, block_id: drawn(int(first[0, 0]), rows[block_id[0]], size), firsts, dtype="f8",
+                         chunks=(rows, (size,)))  # fmt: skip
+    return made
 
 
 def filtered(name: str, x: mt.Tensor) -> mt.Tensor:
@@ -93,7 +94,7 @@ def filtered(name: str, x: mt.Tensor) -> mt.Tensor:
 
 def differing(found: mt.Tensor, file: Path) -> int:
     """Number of elements with other bits than those in the file."""
-    theirs = mt.asarray(np.load(file, mmap_mode="r"))
+    theirs = mt.asarray(np.load(file, mmap_mode="r"), chunks=found.chunks)
     assert found.dtype == theirs.dtype and found.shape == theirs.shape
     bits = f"u{found.dtype.itemsize}"
     return int((found.view(bits) != theirs.view(bits)).sum())
@@ -131,7 +132,7 @@ def main() -> int:
             theirs, their_cpu, peak = map(float, answer.stdout.split())
             limit = int(peak / 10) if given.streamed else int(4 * 8 * given.size**2 + 2**30)
             with jmars.Cluster(n_workers=given.workers, memory_limit=limit):
-                x = tensor(given.size)
+                x = tensor(given.size, BAND if given.streamed else 4 * BAND)
                 warm = filtered(name, mt.ones((600, 600), chunk_size=300)).execute()  # the workers import SciPy
                 if not given.streamed:
                     x = mt.asarray(x).execute()
