@@ -3,7 +3,8 @@
 `REACH` has a row per function: how far, along each axis, an element of the result looks. A chunk gets so many elements
 of its neighbours, SciPy filters the block, and the border is cut off. Beyond the ends of the array there is no border:
 there SciPy itself extends the block by `mode`. Only "wrap" needs elements of the opposite end. So every result has
-SciPy's bits. `uniform_filter` of floating point numbers and `generic_filter1d` work on whole lines, since SciPy's
+SciPy's bits, except those of NaN in `minimum_filter`, `maximum_filter` and `grey_…`, which depend in SciPy on the begin
+of the line. `uniform_filter` of floating point numbers and `generic_filter1d` work on whole lines, since SciPy's
 uniform filter keeps a running sum from the begin of a line, with rounding errors that go on to the end.
 
 A call on an array of one element first gives dtype and errors. What depends on elements at any distance, as

@@ -32,6 +32,8 @@ Array = np.ndarray[Any, Any]
 _SUMS = np.dtype([("count", "i8"), ("sum", "f8")])
 _SQUARES = np.dtype([("count", "i8"), ("mean", "f8"), ("squares", "f8")])
 _POSITIVE = "positive"  # stands for the labels of a group: all above 0
+# NaN is the greatest where SciPy sorts, for labels in an index; of one group it is the extreme, as `np.min` says
+_EXTREMES = {"least": np.fmin, "lowest": np.minimum, "greatest": np.maximum}
 
 
 def _states(kind: str, x: Tensor, labels: Any, index: Any, edges: Any = ()) -> Tensor:
@@ -45,7 +47,7 @@ def _states(kind: str, x: Tensor, labels: Any, index: Any, edges: Any = ()) -> T
     count = 1 if groups is None or isinstance(groups, str) else len(groups)
     dtype: np.dtype[Any] = np.dtype(np.int64)
     shape: tuple[int, ...] = (count,)
-    if kind in ("least", "greatest"):
+    if kind in _EXTREMES:
         dtype = np.dtype([("value", x.dtype), ("place", "i8")])
     elif kind == "boxes":
         shape = (count, 2 * x.ndim)
@@ -138,8 +140,9 @@ def standard_deviation(input: Any, labels: Any = None, index: Any = None) -> Ten
 def _extremes(kind: str, input: Any, labels: Any, index: Any) -> tuple[Tensor, tuple[int, ...], Any]:
     """The states, flat, with the shape of the array and that of the result; None for a single group."""
     x, labels, index = _given(input, labels, index)
-    found = _states(kind, x, labels, index)
-    if _is_single(labels, index):
+    single = _is_single(labels, index)
+    found = _states("lowest" if single and kind == "least" else kind, x, labels, index)
+    if single:
         some = map_blocks(_not_empty, found, dtype=found.dtype, name="measure", kind=kind)
         return some[0], x.shape, None
     return found, x.shape, np.shape(index)
@@ -290,6 +293,8 @@ def _codes(labels: Array | None, groups: Any, count: int) -> Array:
     flat = labels.reshape(-1)
     if groups == _POSITIVE:
         return np.where(flat > 0, 0, 1)
+    if not groups:
+        return np.zeros(count, np.intp)
     if isinstance(groups, range):
         flat = flat.astype(np.int64) if flat.dtype.kind in "biu" else flat
         inside = (flat >= groups.start) & (flat < groups.stop)
@@ -331,9 +336,9 @@ def measure(out: Array, inputs: Sequence[Array], params: tuple[Any, ...], arg: t
             at[flat == edges[-1]] = len(edges) - 2
             inside = (at >= 0) & (at < len(edges) - 1) & (codes < count)
             bins = np.bincount(codes[inside] * (len(edges) - 1) + at[inside], minlength=count * (len(edges) - 1))
-            out[:, :-1] = bins.reshape(count, -1)
+            out[:, :-1] = bins.reshape(count, len(edges) - 1)
             out[:, -1] = np.bincount(codes, minlength=count + 1)[:count]
-        elif kind in ("least", "greatest"):
+        elif kind in _EXTREMES:
             _find_extremes(out, kind, flat, codes, x.shape, shape, arg)
         else:
             sizes = np.bincount(codes, minlength=count + 1)
@@ -349,15 +354,15 @@ def measure(out: Array, inputs: Sequence[Array], params: tuple[Any, ...], arg: t
 
 
 def _find_extremes(out: Array, kind: str, flat: Array, codes: Array, block: Any, shape: Any, corner: Any) -> None:
-    count, least = len(out), kind == "least"
+    count, least = len(out), kind != "greatest"
     if flat.dtype.kind == "f":
-        start: Any = np.nan if least else -np.inf
+        start: Any = {"least": np.nan, "lowest": np.inf, "greatest": -np.inf}[kind]
     elif flat.dtype.kind == "b":
         start = least
     else:
         start = np.iinfo(flat.dtype).max if least else np.iinfo(flat.dtype).min
     found = np.full(count + 1, start, flat.dtype)
-    (np.fmin if least else np.maximum).at(found, codes, flat)  # as SciPy sorts: NaN is the greatest
+    _EXTREMES[kind].at(found, codes, flat)
     mine = found[codes]
     there = np.flatnonzero((flat == mine) | ((flat != flat) & (mine != mine)))
     place = np.full(count + 1, -1, np.int64)
@@ -384,7 +389,7 @@ def merge(out: Array, inputs: Sequence[Array], params: tuple[str], arg: Any) -> 
             elif kind == "squares":
                 _merge_squares(out, other)
             else:
-                _merge_extremes(out, other, kind == "least")
+                _merge_extremes(out, other, kind)
 
 
 def _merge_boxes(out: Array, other: Array) -> None:
@@ -403,12 +408,12 @@ def _merge_squares(out: Array, other: Array) -> None:
     out["count"] = count
 
 
-def _merge_extremes(out: Array, other: Array, least: bool) -> None:
+def _merge_extremes(out: Array, other: Array, kind: str) -> None:
     mine, theirs = out["value"], other["value"]
-    less, equal = (theirs < mine, theirs == mine) if least else (theirs > mine, theirs == mine)
+    less, equal = (theirs > mine if kind == "greatest" else theirs < mine), theirs == mine
     if mine.dtype.kind == "f":
         is_nan, are_nan = np.isnan(mine), np.isnan(theirs)
-        less |= (is_nan & ~are_nan) if least else (are_nan & ~is_nan)
+        less |= (is_nan & ~are_nan) if kind == "least" else (are_nan & ~is_nan)
         equal |= is_nan & are_nan
     first = equal & (other["place"] < out["place"])
     taken = (other["place"] >= 0) & ((out["place"] < 0) | less | first)

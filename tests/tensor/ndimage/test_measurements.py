@@ -86,6 +86,28 @@ def test_nan_is_the_greatest_as_where_scipy_sorts():
         np.testing.assert_array_equal(getattr(mt.ndimage, name)(x, labels, [1, 2, 3]).fetch(), theirs)
 
 
+@pytest.mark.parametrize("index", [None, 1])
+@pytest.mark.parametrize("value", [np.nan, 0.5, np.inf])
+def test_nan_is_the_extreme_of_one_group(index, value):
+    a, labels = np.array([1.0, 3.0, value, 2.0, 5.0, np.inf]), np.array([1, 1, 1, 1, 1, 1])
+    for length in (1, 2, 6):
+        x = mt.asarray(a, chunk_size=length)
+        for name in ("minimum", "maximum"):
+            for more in ((), (labels, index)):
+                theirs = getattr(ndimage, name)(a, *more)
+                np.testing.assert_array_equal(getattr(mt.ndimage, name)(x, *more).fetch(), theirs)
+    assert mt.ndimage.minimum_position(x, labels, index) == (0 if np.isinf(value) else 2,)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # of SciPy
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "histogram"])
+def test_no_labels_give_no_measurements(name):
+    a, labels = np.arange(6.0).reshape(2, 3), np.ones((2, 3), int)
+    theirs = getattr(ndimage, name)(a, labels, [])
+    ours = as_values(getattr(mt.ndimage, name)(mt.asarray(a, chunk_size=2), labels, []))
+    assert repr(ours) == repr(theirs)
+
+
 def test_the_first_of_equal_elements_tells_the_place():
     x = mt.asarray(np.zeros((5, 5)), chunk_size=2)
     assert mt.ndimage.minimum_position(x) == (0, 0)
