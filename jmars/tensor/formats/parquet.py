@@ -102,7 +102,7 @@ def from_parquet(path: Any, columns: str | Sequence[str] | None = None, chunk_si
     for name, (kind, width) in kinds.items():
         ends = tuple(itertools.accumulate(lengths))
         read = ColumnReader(places, stamps, storage_options, ends, tuple(groups), name, kind, width)
-        has_missing = kind.kind in "iub" and any(head.may_miss(name) for head in heads)
+        has_missing = not width and kind.kind in "iub" and any(head.may_miss(name) for head in heads)
         found[name] = read.tensor(rows, cut)
         if has_missing and rows:
             mask = replace(read, dtype=np.dtype(bool), is_mask=True).tensor(rows, cut)
@@ -184,6 +184,8 @@ def _parquet(place: str, storage: Any, stamp: tuple[int, int] | None = None) -> 
     """An open Parquet file; with the stamp of a local file, the footer of an earlier call is used again."""
     parquet = library("pyarrow.parquet", "arrow")
     with reading(place, "Parquet"):
+        if stamp is not None and file_stamp(os.stat(place)) != stamp:
+            raise StorageError(f"{place} has changed since it was loaded; load it again")
         footer = None if stamp is None else _footer(place, stamp)
         options = {"metadata": footer, "page_checksum_verification": True}
         with parquet.ParquetFile(file_of(place, storage), **options) as file:
@@ -192,8 +194,6 @@ def _parquet(place: str, storage: Any, stamp: tuple[int, int] | None = None) -> 
 
 @functools.lru_cache(64)
 def _footer(place: str, stamp: tuple[int, int]) -> Any:
-    if file_stamp(os.stat(place)) != stamp:
-        raise StorageError(f"{place} has changed since it was loaded; load it again")
     return library("pyarrow.parquet", "arrow").read_metadata(place)
 
 
@@ -397,7 +397,7 @@ def to_parquet(columns: Mapping[str, Any], path: Any, *, overwrite: bool = False
     FileExistsError
         If the folder has files, unless `overwrite`, or other files than those of Parquet.
     TypeError, ValueError, UnsupportedError
-        For columns without names or of different lengths, and for dtypes that Arrow has not.
+        For columns without names of text or of different lengths, and for dtypes that Arrow has not.
     """
     place = path_to_write(path, "Parquet")
     library("pyarrow.parquet", "arrow")
@@ -408,8 +408,11 @@ def to_parquet(columns: Mapping[str, Any], path: Any, *, overwrite: bool = False
     names: list[tuple[str, bool]] = []  # of each array: the name of its column, and whether it is the mask
     parts: list[Tensor] = []
     for name, one in columns.items():
-        has_mask = isinstance(one, Composite | np.ma.MaskedArray) and one.mask is not np.ma.nomask  # type: ignore[union-attr]
-        values: Tensor = as_tensor(one.data if has_mask else one)
+        if not isinstance(name, str):
+            raise TypeError(f"the names of columns are text, and not {name!r}")
+        is_masked = isinstance(one, Composite | np.ma.MaskedArray)
+        has_mask = is_masked and one.mask is not np.ma.nomask
+        values: Tensor = as_tensor(one.data if is_masked else one)
         no_rows = np.empty((0, *values.shape[1:]) if values.ndim else (), values.dtype)
         to_arrow(no_rows, np.empty(no_rows.shape, bool) if has_mask else None)
         names += [(name, False), (name, True)][: 1 + has_mask]

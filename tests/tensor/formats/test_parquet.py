@@ -70,6 +70,32 @@ def test_big_endian_and_lists_of_a_fixed_length(cluster, tmp_path):
     _same(found["v"][100:900:7, 3].fetch(), rows[100:900:7, 3].astype("f4"))
 
 
+@pytest.mark.parametrize("dtype", ["i4", "u1", "?"])
+def test_lists_of_integers_are_tensors(cluster, tmp_path, dtype):
+    rows = RNG.integers(0, 2, (9, 3)).astype(dtype)
+    mt.to_parquet({"v": mt.asarray(rows, chunk_size=(4, 3))}, tmp_path / "a")
+    found = mt.from_parquet(tmp_path / "a")["v"]
+    assert type(found) is mt.Tensor
+    _same(found.fetch(), rows)
+    _same(mt.from_arrow(pq.read_table(tmp_path / "a"))["v"].fetch(), rows)
+
+
+def test_a_file_that_changes_is_told_also_after_a_read(cluster, tmp_path):
+    pq.write_table(pa.table({"x": np.arange(N)}), tmp_path / "a.parquet", compression="none")
+    x = mt.from_parquet(tmp_path / "a.parquet")["x"]
+    assert x[:2].fetch().tolist() == [0, 1]
+    pq.write_table(pa.table({"x": np.arange(N) + 1}), tmp_path / "b.parquet", compression="none")
+    os.utime(tmp_path / "b.parquet", (0, 0))
+    os.replace(tmp_path / "b.parquet", tmp_path / "a.parquet")
+    with pytest.raises(StorageError, match="has changed since it was loaded"):
+        (x * 2)[:2].fetch()
+
+
+def test_masked_arrays_without_a_mask_are_written(cluster, tmp_path):
+    mt.to_parquet({"x": np.ma.array([1, 2, 3])}, tmp_path / "a")
+    assert pq.read_table(tmp_path / "a")["x"].to_pylist() == [1, 2, 3]
+
+
 def test_missing_integers_and_bools_are_masked_and_come_back(cluster, tmp_path):
     masked = np.ma.array(np.arange(N) + 2**60, mask=HOLES)
     mt.to_parquet(
@@ -255,6 +281,7 @@ def test_what_no_table_holds_is_refused_before_the_run(tmp_path):
         ({"a": np.ones((2, 2, 2))}, UnsupportedError, "not 3"),
         ({"a": 5}, UnsupportedError, "not 0"),
         (np.ones(3), TypeError, "by name.*not as ndarray"),
+        ({7: np.ones(3)}, TypeError, "names of columns are text, and not 7"),
     ):
         with pytest.raises(error, match=match):
             mt.to_parquet(columns, tmp_path / "a")
