@@ -209,7 +209,7 @@ class Dispatcher:
             if (lost or table.device) and (refusal := self._gpus.refusal(table, operand)) is not None:
                 self._refuse(table, operand, slot, refusal)
                 continue
-            if program not in worker.known:
+            if is_new := program not in worker.known:
                 try:
                     programs.make_known(worker, program, table, row)
                 except Exception as error:  # a user's object may pickle once and not again
@@ -220,6 +220,7 @@ class Dispatcher:
                 batch.ends_unsized = table.ephemeral
             batch.operands.append(operand)
             batch.outs.append(slot)
+            batch.loads = batch.loads or is_new
             if users:
                 batch.capped = True
             args = table.args[operand] if table.args is not None else ()

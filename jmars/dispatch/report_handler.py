@@ -114,6 +114,7 @@ class ReportHandler:
         sizes, done = None, []
         if count:
             done = self._stored(worker, batch, elapsed, fresh, moved)
+            batch.loads = False
             self._ledger.copied(*copies)
             self._ledger.waited += waited * 1e-6
             if elapsed[-1] >= LONG_MICROSECONDS:

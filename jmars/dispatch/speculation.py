@@ -9,7 +9,8 @@ counts only while this host looks, so that a machine that slept finds no straggl
 batch behind a long operand is revoked, so that the first free worker takes it, earlier jobs first; while memory is
 short (inputs are loaded meanwhile) as many as there are idle workers. If no batch can be revoked, an idle worker runs a
 copy of an operand that takes 1.5 times the program's third quartile, or of a process that hangs; the first run to
-finish counts. Only repeatable operands are copied: kernels of jmars, no user functions.
+finish counts. The first run of a program in a process may take longer: a process that is killed while it loads a
+library would load it anew in each job. Only repeatable operands are copied: kernels of jmars, no user functions.
 
 `WorkerRecycling` replaces a worker's executor process for retained or refused memory, or after each operand of a job.
 
@@ -107,6 +108,7 @@ class SpeculativeExecution:
             repeatable=batch.duplicate is None and all(_repeatable(batch, operand) for operand in batch.operands),
             waits=len(worker.batches) > 1 and not worker.revoking and worker.batches[-1].duplicate is None,
             stuck=bool(worker.state),
+            loads=batch.loads,
         )
 
     def revoke(self, worker: Worker) -> bool:
@@ -193,6 +195,7 @@ def _repeatable(batch: Batch, operand: int) -> bool:
 QUANTILE, MULTIPLIER = 0.75, 1.5
 LEAST_SEEN = 3  # ended operands of a program before an operand of it can be late
 LEAST_LATE = 1.0  # seconds beyond the usual: a shorter delay is not worth a copy
+LOADING = 10.0  # further seconds for the first run of a program in a process: libraries, on a busy machine
 LONG = 0.05  # seconds; longer run times are remembered singly, shorter times by their mean
 REMEMBERED = 64
 
@@ -217,6 +220,8 @@ class WorkerLoad:
         Whether it could run a batch, and neither has one nor finds operands queued.
     stuck
         Whether its process hangs.
+    loads
+        Whether its process runs the program for the first time.
     """
 
     seconds: float = 0.0
@@ -226,6 +231,7 @@ class WorkerLoad:
     waits: bool = False
     idle: bool = False
     stuck: bool = False
+    loads: bool = False
 
 
 class Stragglers:
@@ -270,7 +276,7 @@ class Stragglers:
                 take.append(index)
         copies: list[tuple[int, int]] = []
         for index, one in enumerate(workers):
-            late = one.stuck or one.seconds > self.limit(one.program, one.usual)
+            late = one.stuck or one.seconds > self.limit(one.program, one.usual) + LOADING * one.loads
             if not take and one.program >= 0 and one.repeatable and late and len(copies) < len(idle):
                 copies.append((index, idle[len(copies)]))
         return take, copies

@@ -50,6 +50,8 @@ class Batch:
         Whether the operands run on a GPU.
     capped
         Whether some operands call user functions, whose memory is capped.
+    loads
+        Whether the process may load libraries: a program of the batch is new to it, and no operand has ended since.
     cap
         Bytes that one of them may take at most.
     seconds
@@ -57,7 +59,8 @@ class Batch:
     """
 
     __slots__ = (
-        "cap", "capped", "duplicate", "ends_unsized", "is_copy", "on_device", "operands", "outs", "seconds", "table"
+        "cap", "capped", "duplicate", "ends_unsized", "is_copy", "loads", "on_device", "operands", "outs", "seconds",
+        "table",
     )  # fmt: skip
 
     def __init__(self, table: JobTable, on_device: bool = False) -> None:
@@ -65,7 +68,7 @@ class Batch:
         self.table = table
         self.operands: deque[int] = deque()
         self.outs: deque[int] = deque()
-        self.ends_unsized = self.capped = self.is_copy = False
+        self.ends_unsized = self.capped = self.is_copy = self.loads = False
         self.duplicate: Batch | None = None
         self.cap = 0
         self.seconds = 0.0

@@ -147,6 +147,7 @@ def test_operands_that_ran_through_a_sleep_are_not_late(monkeypatch):
         job = table(1, [program()], [0], [()])
         host.run(job, 0)
         first, second = host.execution.workers
+        first.batches[0].loads = False
         now = first.since
         host.execution.ledger.estimate.learn(host.execution.dispatch.programs.numbers(job)[0], 0.1)
         monkeypatch.setattr(speculation, "monotonic", lambda: now)
@@ -156,3 +157,27 @@ def test_operands_that_ran_through_a_sleep_are_not_late(monkeypatch):
             host.execution.dispatch.speculation.look()
             copied.append(bool(second.batches))
         assert copied == [False, False, False, True]
+
+
+@in_loop
+def test_a_process_that_loads_the_library_of_a_program_is_given_time(monkeypatch):
+    with Host(workers=2) as host:
+        job = table(1, [program()], [0, 0], [(), ()])
+        host.run(job, 0)
+        first, second = host.execution.workers
+        now = first.since
+        host.execution.ledger.estimate.learn(host.execution.dispatch.programs.numbers(job)[0], 0.01)
+        monkeypatch.setattr(speculation, "monotonic", lambda: now)
+
+        def copied_within(seconds):
+            nonlocal now
+            for _ in range(int(seconds / 0.25)):
+                now += 0.25
+                host.execution.dispatch.speculation.look()
+            return bool(second.batches)
+
+        assert not copied_within(5.0)
+        host.say(*DONE, worker=0)
+        host.run(job, 1)
+        now = first.since
+        assert copied_within(5.0)  # the process has run the program

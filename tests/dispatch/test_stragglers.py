@@ -1,6 +1,6 @@
 """What should run elsewhere: decided from how workers stand, without clocks or processes."""
 
-from jmars.dispatch.speculation import LEAST_LATE, Stragglers, WorkerLoad
+from jmars.dispatch.speculation import LEAST_LATE, LOADING, Stragglers, WorkerLoad
 from jmars.model.limits import WAITS_BEHIND
 
 IDLE = WorkerLoad(idle=True)
@@ -41,6 +41,13 @@ def test_short_operands_are_late_after_a_second_and_unknown_ones_never():
     late.learn(7, [100] * 50)
     assert late.limit(7, usual=1e-4) == 1e-4 + LEAST_LATE
     assert late.choose([busy(60.0, usual=0.0, repeatable=True), IDLE]) == ([], [])
+
+
+def test_the_first_run_of_a_program_in_a_process_may_load_libraries():
+    late = Stragglers()
+    for seconds, copies in ((LEAST_LATE + 0.1, []), (LOADING, []), (LOADING + LEAST_LATE + 0.1, [(0, 1)])):
+        assert late.choose([busy(seconds, usual=1e-4, repeatable=True, loads=True), IDLE]) == ([], copies)
+    assert late.choose([busy(0.0, usual=1e-4, repeatable=True, loads=True, stuck=True), IDLE]) == ([], [(0, 1)])
 
 
 def test_what_may_not_run_twice_or_has_a_copy_already_gets_none():
