@@ -9,8 +9,8 @@ counts only while this host looks, so that a machine that slept finds no straggl
 batch behind a long operand is revoked, so that the first free worker takes it, earlier jobs first; while memory is
 short (inputs are loaded meanwhile) as many as there are idle workers. If no batch can be revoked, an idle worker runs a
 copy of an operand that takes 1.5 times the program's third quartile, or of a process that hangs; the first run to
-finish counts. The first run of a program in a process may take longer: a process that is killed while it loads a
-library would load it anew in each job. Only repeatable operands are copied: kernels of jmars, no user functions.
+finish counts. The first run of a program in a process may take longer: a killed process would load libraries anew in
+each job. Only repeatable operands are copied: kernels of jmars, no user functions.
 
 `WorkerRecycling` replaces a worker's executor process for retained or refused memory, or after each operand of a job.
 

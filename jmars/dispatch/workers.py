@@ -51,7 +51,7 @@ class Batch:
     capped
         Whether some operands call user functions, whose memory is capped.
     loads
-        Whether the process may load libraries: a program of the batch is new to it, and no operand has ended since.
+        Whether the process may load libraries: a program of the batch is new, and no operand has ended since.
     cap
         Bytes that one of them may take at most.
     seconds

@@ -53,7 +53,7 @@ def from_parquet(path: Any, columns: str | Sequence[str] | None = None, chunk_si
         or URLs of fsspec of files and folders. Files of a folder follow by their names, numbers by value. They must not
         change while they are used.
     columns
-        Names of the columns, or one name; by default all.
+        Names of the columns, or a single name; by default all.
     chunk_size
         Rows of a chunk; by default whole row groups, up to the default chunk size.
     storage_options
@@ -327,7 +327,7 @@ def from_arrow(table: Any, columns: str | Sequence[str] | None = None, chunk_siz
     table
         A table or record batch of pyarrow, or a data frame of polars, pandas or another library that gives Arrow data.
     columns
-        Names of the columns, or one name; by default all.
+        Names of the columns, or a single name; by default all.
     chunk_size
         Rows of a chunk; by default as for arrays.
 
