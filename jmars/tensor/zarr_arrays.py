@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import StorageError, UnsupportedError
-from jmars.tensor.engine import get_engine, has_value
+from jmars.tensor.engine import current_engine, get_engine
 from jmars.tensor.files import aligned_splits, block_writes, moved, regular_size, whole_pieces
 from jmars.tensor.operand import TensorData, check_dtype
 from jmars.tensor.ops.chunks import rechunk
@@ -363,9 +363,9 @@ def refuse_sources(tensor: Tensor, places: Iterable[Place]) -> None:
 
 def sources(tensor: Tensor) -> Iterator[Any]:
     """Zarr arrays, and paths of xarray's files, that the run of a tensor reads."""
-    seen, left = set(), [tensor.data]
+    seen, left, engine = set(), [tensor.data], current_engine()
     for node in left:  # grows during the loop
-        if node.key in seen or has_value(node):
+        if node.key in seen or engine is not None and engine.held(node):
             continue
         seen.add(node.key)
         left += node.op.inputs

@@ -210,6 +210,9 @@ def test_a_data_set_is_not_written_over_its_source(lazy, cluster, tmp_path):
         for crossed in (opened.rename(a="b", b="a"), opened.assign(a=opened.b * 2, b=opened.a * 2)):
             with pytest.raises(ValueError, match="is computed from"):
                 crossed.to_zarr(place, mode="a", consolidated=False)
+        (opened * 2).load()  # the elements are not held
+        with pytest.raises(ValueError, match="is computed from"):
+            (opened * 2).to_zarr(place, mode="w", consolidated=False)
         assert stored(place).identical(before)
         opened.assign(c=opened.a * 2).to_zarr(place, mode="a", consolidated=False)
         assert stored(place).identical(before.assign(c=before.a * 2))
