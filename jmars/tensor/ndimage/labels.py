@@ -55,7 +55,9 @@ def label(input: Any, structure: Any = None, output: Any = None) -> Any:
         raise ValueError("output shape not correct")  # SciPy's words
     ndimage.label(np.zeros((1,) * x.ndim, x.dtype), structure)  # raises SciPy's errors
     dtype = np.dtype(output.dtype if is_array else output or (np.intp if x.size >= 2**31 - 2 else np.int32))
-    if not x.ndim or not x.size:
+    if not x.size:
+        found, count = x.astype(dtype), as_tensor(0)
+    elif not x.ndim:
         numbers, number = ndimage.label(as_values(x), structure, dtype)
         found, count = as_tensor(numbers), as_tensor(number)
     else:

@@ -355,6 +355,9 @@ def measure(out: Array, inputs: Sequence[Array], params: tuple[Any, ...], arg: t
 
 def _find_extremes(out: Array, kind: str, flat: Array, codes: Array, block: Any, shape: Any, corner: Any) -> None:
     count, least = len(out), kind != "greatest"
+    if not flat.size:
+        out["place"], out["value"] = -1, 0
+        return
     if flat.dtype.kind == "f":
         start: Any = {"least": np.nan, "lowest": np.inf, "greatest": -np.inf}[kind]
     elif flat.dtype.kind == "b":

@@ -57,3 +57,11 @@ def test_outputs_are_written_and_refused_where_too_narrow():
         mt.ndimage.label(x, output=mt.zeros(3))
     with pytest.raises(RuntimeError, match="equal rank"):
         mt.ndimage.label(x, np.ones((3, 3)))
+
+
+def test_a_selection_of_nothing_has_no_components():
+    x = mt.arange(100.0, chunk_size=10)
+    none, count = mt.ndimage.label(x[x > 200])
+    assert none.fetch().tolist() == [] and none.dtype == np.int32 and int(count) == 0
+    with pytest.raises(ValueError, match="zero-size array to reduction operation minimum which has no identity"):
+        mt.ndimage.minimum(x[x > 200]).fetch()
