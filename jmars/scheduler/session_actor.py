@@ -380,8 +380,8 @@ class SessionActor:
             self._links[data["from"], data["to"]] = data
             self.plans.forget()
         if kind == events.MEMORY_CHANGED:
-            held = self.held()
-            data["workers"] = [{**told, "bytes": held[index]} for index, told in enumerate(data["workers"])]
+            held = dict(enumerate(self.held()))  # without workers of a new host whose report has not come yet
+            data["workers"] = [{**told, "bytes": held.get(index, 0)} for index, told in enumerate(data["workers"])]
         self.log.append(kind, job, data)
 
     def held(self) -> list[int]:

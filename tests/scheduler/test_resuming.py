@@ -227,6 +227,18 @@ def test_a_job_that_never_came_to_the_host_begins_anew(tmp_path):
     lives(tmp_path, test)
 
 
+def test_memory_of_workers_that_no_report_has_named_yet_is_logged(tmp_path):
+    async def test(life):
+        first = life()
+        table = await first.submit(tree())
+        first.ran(table, first.enqueued()[:1])
+        first.session.note("MemoryChanged", "", {"workers": [{}, {}, {}]})  # the third is a new host's
+        told = first.session.log.read(0)[0][-1][4]
+        assert told == {"workers": [{"bytes": table.nbytes[first.enqueued()[0]]}, {"bytes": 0}, {"bytes": 0}]}
+
+    lives(tmp_path, test)
+
+
 def test_asks_that_come_twice_are_one(tmp_path):
     async def test(life):
         first = life()
