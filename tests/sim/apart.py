@@ -45,6 +45,7 @@ class SimApart:
         mailbox.add("host", self)
         self._incarnation = 0
         self._hearing = False
+        self._next: asyncio.TimerHandle | None = None  # start of the next scheduler, between two
         self._up = asyncio.Event()
         self._over: set[str] = set()
         self.process: SchedulerProcess
@@ -115,18 +116,22 @@ class SimApart:
         journal.note = journal.flush = lambda *_: None  # type: ignore[method-assign]
         os.close(journal._fd)
         self._peer.forget()
-        self._world.loop.call_later(self._world.loop.random.expovariate(1 / START_SECONDS), self._start)
+        self._next = self._world.loop.call_later(self._world.loop.random.expovariate(1 / START_SECONDS), self._start)
 
     def close(self) -> None:
         """End it all."""
         self._up.clear()
-        self.process.channel.die()  # type: ignore[attr-defined]
         self._peer.die()
-        os.close(self.process._journal._fd)
+        if self._next is None:
+            self.process.channel.die()  # type: ignore[attr-defined]
+            os.close(self.process._journal._fd)
+        else:
+            self._next.cancel()
         os.unlink(self.journal)
 
     def _start(self) -> None:
         self._incarnation += 1
+        self._next = None
         world = self._world
         orders = {
             "journal": self.journal,
@@ -142,6 +147,7 @@ class SimApart:
     def _met(self) -> None:
         """A new scheduler says hello: tell it how this host stands; what the one before did not hear stands there."""
         self._resuming = asyncio.ensure_future(self._resume(self._incarnation))
+        self._resuming.add_done_callback(lambda task: task.cancelled() or task.result())  # raises what it raised
 
     async def _resume(self, incarnation: int) -> None:
         bringing = self._world.client.bringing
