@@ -96,6 +96,7 @@ class GraphActor:
         self.newest: Ready | None = None  # the newest stage, also after its end, as long as the picture is kept
         self.stage: StageRun | None = None  # the running stage; None before the first, between stages, and at the end
         self.phases = Phases()  # the running phase of the preparation
+        self.replayed = False  # while an earlier scheduler's stage is opened once more: a failure is not told of
         self.refused: list[str] = []  # operands that GPUs could not run, with reasons, in words
         self.warnings = JobWarnings(job, context.log)
         self.changed = asyncio.Event()  # set when results that a client asked for have come, and at the end
@@ -390,6 +391,9 @@ class GraphActor:
                     self.error, state = Failure.of(error), JobState.FAILED
             self._port.free_chunks(self._stages.close(self._meta))
             self._stages = None
+        if self.replayed:
+            self.state = state
+            return
         self._move(state)
         self._context.ended(self)
 

@@ -207,14 +207,14 @@ class Resuming:
                 raise ClusterError(f"the graph of {job} was compiled otherwise than before")
 
         context.take_chunks, self._workers.opening = lambda _: base, compare
-        jobs_ended, context.ended = context.ended, lambda graph: None
+        graph.replayed = True  # where that fails the job begins anew, which is not its end
         try:
             if finished is not None and finished.stages is not None:
                 await graph.resume_stage(finished.stages, finished.values_before())
             else:
                 await graph.submit(submission)
         finally:
-            context.take_chunks, context.ended, self._workers.opening = take, jobs_ended, self._noted.opening
+            context.take_chunks, self._workers.opening, graph.replayed = take, self._noted.opening, False
         self._base[job] = base
         if not same or not same[0]:
             log.warning("%s begins anew: its graph could not be compiled as before", job)

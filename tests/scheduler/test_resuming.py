@@ -209,6 +209,8 @@ def test_a_graph_that_is_compiled_otherwise_begins_anew(tmp_path):
         fresh = await second.opened()
         assert fresh.job == "job-1" and fresh.number == 2
         assert second.enqueued() == initial
+        states = [event[4]["state"] for event in second.session.log.read(0)[0] if event[2] == "JobMoved"]
+        assert states == ["preparing", "preparing", "running"]  # it has not failed
         third = life()  # which finds the job as it began the second time
         await third.resume(standing([fresh]))
         assert third.given_up == [] and third.enqueued() == initial
