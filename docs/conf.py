@@ -6,6 +6,7 @@ Warnings are errors: broken links, pages outside the navigation, docstrings that
 import re
 from typing import Any, ClassVar
 
+import numpy as np
 from IPython.lib.lexers import IPython3Lexer
 from pygments.lexer import using
 from sphinx.application import Sphinx
@@ -48,8 +49,10 @@ def add_menu(app: Sphinx, page: str, text: list[str]) -> None:
 
 
 def skip_numpys_own(app: Sphinx, what: str, name: str, member: Any, skip: bool, options: object) -> bool | None:
-    """`jmars.tensor` passes NumPy's dtypes and constants on: NumPy documents them."""
-    return True if str(getattr(member, "__module__", "")).split(".")[0] == "numpy" else None
+    """`jmars.tensor` passes on NumPy's dtypes, constants, and functions with NumPy's texts: NumPy documents them."""
+    text = getattr(getattr(np, name.rpartition(".")[2], None), "__doc__", None)
+    of_numpy = str(getattr(member, "__module__", "")).split(".")[0] == "numpy"
+    return True if of_numpy or (text and text == member.__doc__) else None
 
 
 def drop_file_list(app: Sphinx, what: str, name: str, member: Any, options: object, lines: list[str]) -> None:

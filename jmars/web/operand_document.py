@@ -701,6 +701,7 @@ STAYING = {  # functions of those modules that do not travel
         "find_quantiles interpolate_pairs quantiles reduced_axes_last sample weighted_quantiles",
         "reduction": "_cumulate_others _with_initial apply_initial apply_where divide_by_count element_count is_exact "
         "is_mask moment warn_where",
+        "select": "_gone",
         "setitem": "_set_positions is_exchanged match_ndim ravelled scatter set_by_arrays",
         "shape": "roll",
         "signal": "_cosine_window",

@@ -59,10 +59,10 @@ def test_hosts_of_a_batch_start_again_and_agree(order: str, tmp_path: Any, monke
     script = f'{old} & sleep 1; "$0" "$@"; wait' if order == "first" else f'"$0" "$@" & sleep 1; {old}; wait'
     with jmars.Cluster.batch(["sh", "-c", script], hosts=2, n_workers=1, memory_limit="256MiB") as cluster:
         assert cluster.n_workers == 2
+        x = mt.random.rand(600, 600, chunk_size=100).execute()
         for worker in cluster.info()["workers"]:
             environment = Path(f"/proc/{worker['pid']}/environ").read_bytes()
             assert f"NPY_DISABLE_CPU_FEATURES={beyond[0]}".encode() in environment
-        x = mt.random.rand(600, 600, chunk_size=100).execute()
         np.testing.assert_allclose((x @ x.T).execute().fetch(), x.fetch() @ x.fetch().T)
     assert os.listdir(tmp_path / ".cache/jmars/tickets") == []
 

@@ -103,6 +103,9 @@ def test_values_of_earlier_runs_are_found(cluster):
     cluster.kept.find([same.data, other.data])
     assert cluster.retains(same.data) and not cluster.retains(other.data)
     assert same.fetch().tobytes() == value.tobytes()
+    del first, same, other
+    cluster.forget()
+    until(lambda: chunks_of(cluster) == 0)
 
 
 def test_an_array_moves_between_clusters_both_ways(cluster):

@@ -49,7 +49,7 @@ def from_parquet(path: Any, columns: str | Sequence[str] | None = None, chunk_si
     Parameters
     ----------
     path
-        A file, a folder of files, a pattern such as "trips/*.parquet", or a list of them, which all workers can read;
+        A file, a folder of files, a pattern such as `"trips/*.parquet"`, or a list of them, which all workers can read;
         or URLs of fsspec of files and folders. Files of a folder follow by their names, numbers by value. They must not
         change while they are used.
     columns

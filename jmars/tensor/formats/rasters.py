@@ -39,7 +39,7 @@ def from_geotiff(path: Any, chunk_size: ChunkSize = None, *, chunks: ChunkSize =
     ----------
     path
         A path or URL that all workers can read. It must not change while it is used. Shape: (bands, height, width). For
-        a list of paths, or a pattern such as "scenes/*.tif", sorted by name: (scenes, bands, height, width).
+        a list of paths, or a pattern such as `"scenes/*.tif"`, sorted by name: (scenes, bands, height, width).
     chunk_size, chunks
         Chunk sizes; by default whole blocks of the file, up to the default chunk size.
     level

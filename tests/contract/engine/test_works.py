@@ -19,6 +19,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.client.job import Job
+from jmars.config import config
 from jmars.deploy.memory import usable_cores
 from jmars.model import events
 from tests.benchmarks.arrays.engines import Jmars
@@ -60,6 +61,7 @@ def time_of_end(job: Job) -> float:
     return max(event[1] for event in job.events() if event[2] == events.JOB_MOVED)
 
 
+@config.using(reuse="off")
 def loses(cluster: Cluster, work: Work, scale: float, kill: Callable[[], None], notices: float) -> None:
     """Run a work undisturbed, and again with a loss in its middle."""
     tools = OnCluster(cluster)
