@@ -95,9 +95,11 @@ class SchedulerProcess:
         """Take measured costs of operands, the memory of the host and of its GPUs in bytes, and the rows of hosts."""
         machine = Machine(Profile.of(profile), memory, fresh, gpus=gpus)
         if hosts:
-            rows, numbers, self._workers.row_of_worker = pickle.loads(hosts)
-            machine = replace(machine, rows=rows, numbers=numbers, row_of_chunk=self._workers.row_of_chunk)
-        self._session.plan_for(lambda: machine)
+            rows, numbers, by_worker = pickle.loads(hosts)
+            machine = replace(machine, rows=rows, numbers=numbers, row_of_worker=by_worker)
+            machine = replace(machine, row_of_chunk=lambda chunk: self._workers.row_of_chunk(by_worker, chunk))
+            self._workers.are_several = True
+        self._session.plan_for(lambda: machine)()
 
     @remote_method
     def note(self, kind: str, job: str, data: dict[str, Any]) -> None:

@@ -391,11 +391,10 @@ class GraphActor:
                     self.error, state = Failure.of(error), JobState.FAILED
             self._port.free_chunks(self._stages.close(self._meta))
             self._stages = None
-        if self.replayed:
-            self.state = state
-            return
-        self._move(state)
-        self._context.ended(self)
+        self.state = state
+        if not self.replayed:
+            self._move(state)
+            self._context.ended(self)
 
     def forget_plan(self) -> None:
         """Drop the plan of an ended job; the picture stays."""

@@ -456,8 +456,8 @@ class RemoteWorkers:
         Whether orders are dropped: replayed orders are applied here, not sent.
     opening
         Called with each table before it is sent; may raise to refuse it.
-    row_of_worker
-        As of `Machine`; empty on one host.
+    are_several
+        Whether the workers are on several hosts.
     holder
         On several hosts: by chunk, a worker of a host that has it; for plans, which may do without.
     """
@@ -467,13 +467,13 @@ class RemoteWorkers:
         self._gathered: list[Order] | None = None
         self.muted = False
         self.opening: Callable[[JobTable], None] = lambda table: None
-        self.row_of_worker: Sequence[int] = ()
+        self.are_several = False
         self.holder: dict[int, int] = {}
         self._base: dict[str, int] = {}  # of open jobs
 
     def note(self, report: Report) -> None:
         """Note which hosts have chunks by now."""
-        if not self.row_of_worker:
+        if not self.are_several:
             return
         match report:
             case Finished(job, operands, worker) if job in self._base:
@@ -484,10 +484,10 @@ class RemoteWorkers:
             case ChunksLost(chunks):
                 self._forget(chunks)
 
-    def row_of_chunk(self, chunk: int) -> int:
-        """Row of a machine that stores a chunk; -1 where it is not known."""
+    def row_of_chunk(self, row_of_worker: Sequence[int], chunk: int) -> int:
+        """Row of a machine that stores a chunk; -1 where it is not known. `row_of_worker` is as of `Machine`."""
         worker = self.holder.get(chunk, -1)
-        return self.row_of_worker[worker] if 0 <= worker < len(self.row_of_worker) else -1
+        return row_of_worker[worker] if 0 <= worker < len(row_of_worker) else -1
 
     def _forget(self, chunks: Iterable[int]) -> None:
         for chunk in chunks:

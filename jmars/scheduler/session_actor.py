@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from array import array
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -77,6 +77,7 @@ class SessionActor:
         self._hosts: dict[int, dict[str, Any]] = {}  # newest HOST_MOVED by number of the host
         self._links: dict[tuple[int, int], dict[str, Any]] = {}  # newest LINK_MEASURED by source and reader
         self._absent = self.context.absent
+        self._planned: Machine | None = None  # the newest whose workers are all known
         self._changed: dict[str, None] = {}  # changes of hosts in this turn of the loop, in words
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}  # by job: calls of `wait`
         self.idle_since: float | None = time.time()  # time of the last job's end; None while a job runs
@@ -206,20 +207,21 @@ class SessionActor:
         """Those of these tensors that are not here, or of which chunks are lost."""
         return [key for key in keys if not self.meta.is_readable(key)]
 
-    def plan_for(self, machine: Callable[[], Machine]) -> None:
-        """Plan for this machine from now on; the rows of kept tensors are those of their chunks."""
-        tensors = self.meta.tensors
+    def plan_for(self, machine: Callable[[], Machine]) -> Callable[[], Machine]:
+        """Plan for this machine once reports have named all its workers; the rows of tensors are those of chunks."""
 
         def located() -> Machine:
-            found = machine()
+            new, old = machine(), self._planned
+            found = self._planned = new if old is None or len(new.row_of_worker) <= len(self._workers) else old
 
             def row_of(key: str, index: int) -> int:  # for any thread
-                chunks = tensors.get(key, ())
+                chunks = self.meta.tensors.get(key, ())
                 return found.row_of_chunk(chunks[index]) if index < len(chunks) else -1
 
             return found if found.rows is None else replace(found, row_of=row_of)
 
         self.context.machine = located
+        return located
 
     @remote_method
     async def demand(self) -> tuple[float, int]:
@@ -380,16 +382,15 @@ class SessionActor:
             self._links[data["from"], data["to"]] = data
             self.plans.forget()
         if kind == events.MEMORY_CHANGED:
-            held = dict(enumerate(self.held()))  # without workers of a new host whose report has not come yet
-            data["workers"] = [{**told, "bytes": held.get(index, 0)} for index, told in enumerate(data["workers"])]
+            held = self.held()  # 0 for workers of a new host whose report has not come yet
+            data["workers"] = [{**told, "bytes": held[index]} for index, told in enumerate(data["workers"])]
         self.log.append(kind, job, data)
 
-    def held(self) -> list[int]:
+    def held(self) -> Counter[int]:
         """Bytes of the running jobs' chunks by the worker that made them."""
-        found = [0] * len(self._workers)
+        found = Counter[int]()
         for job in self.graphs.values():
-            for worker, size in enumerate(job.held()):
-                found[worker] += size
+            found.update(dict(enumerate(job.held())))
         return found
 
     def graph(self, job: str) -> GraphActor:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
+import pickle
 import sys
 
 import cloudpickle
@@ -11,10 +13,11 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.deploy.head import InProcessScheduler
+from jmars.deploy.scheduler_process import SchedulerProcess
 from jmars.deploy.scheduler_subprocess import SchedulerSubprocess
 from jmars.errors import ChunkLostError, UnknownTaskError
-from jmars.model.messages import Finished, JobClosed, Started, Submission
-from jmars.plan import Profile
+from jmars.model.messages import Finished, JobClosed, Started, Submission, WorkerMoved
+from jmars.plan import Profile, Workers
 from jmars.scheduler import Machine
 from jmars.tensor.tensor_graph import TensorGraph
 
@@ -157,6 +160,26 @@ def test_a_new_scheduler_hears_of_workers_and_machine_before_anything_else(tmp_p
         asyncio.get_running_loop().call_soon(port.note, "MemoryChanged", "", {"workers": [{}]})  # one of w0
         await port._resume(channel)
         assert channel.heard[:2] == ["workers", "machine"] and set(channel.heard[2:]) == {"note", "resume"}
+
+    asyncio.run(test())
+
+
+def test_a_new_host_is_planned_for_when_reports_have_named_its_workers(tmp_path):
+    async def test():
+        orders = {"journal": str(tmp_path / "journal"), "incarnation": 1, "plan_bytes": 2**20}
+        process = SchedulerProcess(orders)
+        profile, session = Profile().as_data(), process._session
+
+        def tell(hosts):
+            rows = Workers.build(hosts, cores=[1] * hosts, memory=[2**20] * hosts)
+            process.machine(profile, 2**20, 0, [], pickle.dumps((rows, list(range(hosts)), list(range(hosts)))))
+            return list(session.context.machine().numbers)
+
+        process.workers(["a/worker-0"], [])
+        assert tell(1) == [0] and tell(2) == [0]
+        session.report(WorkerMoved(1, "b/worker-0", 7, "starting"))
+        assert list(session.context.machine().numbers) == [0, 1]
+        os.close(process._journal._fd)
 
     asyncio.run(test())
 

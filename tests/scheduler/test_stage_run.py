@@ -351,7 +351,7 @@ def test_a_worker_with_a_new_number_joins_running_jobs_and_later_plans():
         operand, _ = port.queued[job].pop(0)
         one.report(Started(job, [operand], 3))
         one.report(Finished(job, [operand], 3))
-        assert one.held() == [0, 0, 0, 32]
+        assert +one.held() == {3: 32}
         one.report(WorkerMoved(3, "d", 0, "lost"))
         assert len(one.context.workers) == 4
         port.run(one, job)
