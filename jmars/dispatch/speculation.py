@@ -423,11 +423,10 @@ class BatchRecovery:
                 batch.outs = deque([0] * len(batch.outs))
             slots += worker.quarantined + self._memory.devices.leave_downs(worker.index)
             worker.quarantined = []
-        self._memory.given_up.update(slots)
 
         def release() -> None:
-            self._memory.given_up.difference_update(slots)
-            self._memory.arena.free_all(slots)
+            for slot in slots:
+                self._memory.free_slot(slot)
             self._memory.advance()
 
         return release

@@ -81,7 +81,7 @@ class HostMemory:
         limit: int = 0,
         graph_bytes: int = 0,
     ) -> None:
-        self.arena, self._disk_room, self.given_up = arena, disk_room, set[int]()  # slots of processes that cannot die
+        self.arena, self._disk_room = arena, disk_room
         self.next_use = NextUse()
         self.chunks = Chunks(arena, self.next_use.next_use)
         self.quota = Quota(arena)
@@ -96,7 +96,7 @@ class HostMemory:
             idle=self.active.is_idle,
             moved=events.moved,
             lost=events.lost,
-            shed=lambda: bool(self.lost_chunks) or self.graph_room.shed(events.recycle) or bool(self.given_up),
+            shed=lambda: bool(self.lost_chunks) or self.graph_room.shed(events.recycle),
             has_one_reader=self.next_use.has_one_reader,
             copied=events.copied,
         )

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from jmars.dispatch.speculation import BatchRecovery
 from jmars.errors import MemoryLimitError
 from jmars.memory import HostMemory, MemoryEvents
 from jmars.model.limits import PAGE
@@ -102,21 +100,6 @@ def test_an_operand_larger_than_the_memory_is_refused(room):
     room.memory.next_use.open_job(job)
     assert room.memory.admit(job, 0) == -1 and room.said == [("refused", 0, MemoryLimitError)]
     assert not room.memory.is_blocked
-
-
-def test_an_operand_waits_for_the_slots_of_a_process_that_cannot_die(room):
-    job = table(1, [program(size=3 * PAGE)], [0], [()])
-    room.memory.next_use.open_job(job)
-    worker = SimpleNamespace(batches=[], quarantined=[room.arena.allocate(PAGE), room.arena.allocate(PAGE)], index=0)
-    jobs: Any = SimpleNamespace(programs=None)
-    release = BatchRecovery(room.memory, jobs, [], None, room.said.append).quarantine(worker)
-    assert room.memory.admit(job, 0) == -1 and room.memory.is_blocked and not room.said
-    release()
-    assert room.said == ["admitted"] and not room.memory.is_blocked
-    ((_, _, slot),) = room.memory.staged
-    room.memory.staged.clear()
-    room.memory.give_back(job, 0, slot)
-    assert room.arena.used == 0
 
 
 def test_a_result_of_unknown_size_gets_its_slot_when_an_operand_ends(room):
