@@ -270,7 +270,7 @@ def is_result(graph: ChunkGraph) -> NDArray[np.bool_]:
 
 
 def flags(graph: ChunkGraph, has: Callable[[Program], bool]) -> NDArray[np.bool_]:
-    """Flags of rows whose program has a property, shape (n,); stored chunks have no program."""
+    """Flags of rows with a property of the program, shape (n,); False for stored chunks."""
     found: NDArray[np.bool_] = np.array([*map(has, graph.programs), False], np.bool_)[graph.program]
     return found
 

@@ -107,7 +107,7 @@ def _has_rule(operand: Operand) -> bool:
 
 
 def _planned(graph: TensorGraph, drawn: list[bool]) -> dict[int, list[PlannedPart]]:
-    """The parts of tensors to compute, none of those that are not needed; other tensors are computed whole."""
+    """Parts to compute, by number of the tensor: none of a tensor without reader; a whole tensor has no entry."""
     metas, plain, results = graph.metas, [is_plain(meta) for meta in graph.metas], set(graph.results)
     full = [False] * len(metas)
     asked: dict[int, list[Wish]] = {}

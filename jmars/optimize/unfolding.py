@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Stage:
-    """A part of a job whose graph is known at once. Nodes are numbered by the `Unfolding`.
+    """A part of a job, with a graph of known lengths. Nodes have the numbers of the `Unfolding`.
 
     The keys in `graph` are made of positions in the graph, so stages that compute the same from different nodes are
     equal and share a prepared plan.

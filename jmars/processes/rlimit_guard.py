@@ -2,7 +2,7 @@
 
 While the function runs, the kernel refuses private memory beyond the cap, so the function gets a MemoryError at the
 line that allocates too much, and no other process loses memory to it. Shared memory with chunks does not count, nor
-memory that the process had before.
+memory that the process had before. Free heap counts by half of the cap at most, so a function may take 1.5 caps.
 Source: Linux setrlimit(2), RLIMIT_DATA: since Linux 4.7 all private writable memory counts.
 """
 

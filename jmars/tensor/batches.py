@@ -26,7 +26,7 @@ WINDOW_BYTES, WINDOW_CHUNKS = 64 * 2**20, 64  # of a window, at most
 MIXED_CHUNKS = 4  # of a window with `shuffle`, at least
 MOST_AHEAD = 4  # windows that are computed while the loop uses one
 WINDOWS_PART = 4  # of the memory limit, for windows ahead: the loop has a window, and readers take memory, too
-IN_ORDER_PART = 16  # of the memory limit, for a window without `shuffle`, whose size changes no order
+IN_ORDER_PART = 16  # of the memory limit, for a window without `shuffle`
 Array = np.ndarray[Any, Any]
 
 

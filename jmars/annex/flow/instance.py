@@ -353,7 +353,7 @@ class Graph:
         return bool(getattr(self._executor, "blocks", False))
 
 
-CALLER = -1  # in place of a vertex or dependency: the caller of the run, who gives data and reads the requested data
+CALLER = -1  # number of the caller of a run, in place of the number of a vertex or dependency
 
 
 class Activation:

@@ -135,7 +135,7 @@ def _files(path: Any, options: Any) -> list[str]:
 
 
 def _in_order(folder: str, names: Sequence[str]) -> list[str]:
-    """Files of a folder in order; those that begin with "_" or "." have no rows, as Spark's marks."""
+    """Files of a folder in order, without names that begin with "_" or ".", such as Spark's "_SUCCESS"."""
     below = {name: name[len(folder) :].strip("/").split("/") for name in names}
     found = [name for name in names if not any(part.startswith(("_", ".")) for part in below[name])]
     if any("=" in part for name in found for part in below[name][:-1]):

@@ -253,7 +253,7 @@ class LabelReduction(Operand):
     name: ClassVar[str] = "measure"
 
     def token(self) -> Hashable:
-        """Identifies the operand by what is measured."""
+        """Identifies the operand by the kind of measurement and the labels."""
         return ("measure", self.kind, self.groups, self.edges, self.combine_size)
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
