@@ -61,6 +61,7 @@ def test_the_facts_of_a_cells_jobs_are_not_cut_at_any_width(page):
     picture["snap"]["parts"] = [part | {"number": i, "job": f"job-{i}"} for i in (1, 2)]
     open_view(page)
     page.evaluate("p => window.put(p)", picture)
+    page.get_by_role("tab", name="Graph").click()  # the Lines tab is about all jobs, and has no list of jobs
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 700})
         page.wait_for_timeout(50)
