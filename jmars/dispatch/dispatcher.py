@@ -2,8 +2,8 @@
 
 An executor has at most two batches, a running and a waiting batch, so that the executor never waits for the control
 process. No batch waits behind a long batch, so that the first free worker takes the operands; while memory is short a
-batch waits even there, and inputs are loaded meanwhile. Under `dispatch: late` an operand is sent alone, to a worker
-that has just said that it runs nothing.
+batch of the same job waits even there, and inputs are loaded meanwhile. Under `dispatch: late` an operand is sent
+alone, to a worker that has just said that it runs nothing.
 Source: docs/explanation/seeds.md, "Ordering operands".
 """
 
@@ -41,6 +41,8 @@ class Dispatcher:
     ----------
     building
         The batch that is being filled.
+    is_held
+        Whether no batch is made now: the scheduler's answer to a report comes before the next batch.
     """
 
     def __init__(
@@ -59,24 +61,11 @@ class Dispatcher:
         self._memory, self._jobs, self._programs, self._queue = memory, jobs, jobs.programs, queue
         self._workers, self._estimate, self._report, self._flags = workers, estimate, report, jobs.flags
         self._gpus, self._on_gpu, self._refusals = gpus, on_gpu, refusals
-        self._held = self._closed = False  # held: no batch is made now
+        self.is_held = self._closed = False
         self._fair_share = FairShare()
         self._again = False  # dispatch was requested while held
 
     # -- when to dispatch
-    def hold(self) -> None:
-        """Make no batch until `resume`: the scheduler's answer to a report comes before the next batch."""
-        self._held = True
-
-    def resume(self) -> None:
-        """Make batches again, at the next `dispatch`."""
-        self._held = False
-
-    @property
-    def is_held(self) -> bool:
-        """Whether no batch is made now."""
-        return self._held
-
     def close(self) -> None:
         """Send no batch any more."""
         self._closed = True
@@ -103,10 +92,10 @@ class Dispatcher:
         worker.accepts = False
 
     def _fill(self, workers: Sequence[Worker]) -> None:
-        if self._held or self._closed:
+        if self.is_held or self._closed:
             self._again = True
             return
-        self._held = self._again = True
+        self.is_held = self._again = True
         queue, jobs, staged = self._queue, self._jobs, self._memory.staged
         waits_for_slot = self._memory.outputs.waits
         try:
@@ -122,33 +111,35 @@ class Dispatcher:
                             continue  # operands would wait long there
                         if len(held) > depth or (held and held[-1].ends_unsized):
                             continue
-                        if depth and held and self._runs_long(worker) and not self.is_short:
+                        only = held[0].table.number if depth and held and self._runs_long(worker) else None
+                        if only is not None and not self.is_short:
                             continue
                         if depth and waits_for_slot(worker.index):
                             continue  # a result without a slot has no room; more operands would take more
                         if queue or staged:
-                            self._send_batch(worker)
+                            self._send_batch(worker, only)
                 workers = self._workers
         finally:
-            self._held = False
+            self.is_held = False
 
     def _runs_long(self, worker: Worker) -> bool:
         """Whether the running batch of a worker takes long, by prediction or by the time so far."""
         return worker.batches[0].seconds >= WAITS_BEHIND or monotonic() - worker.since >= WAITS_BEHIND
 
     # -- a batch
-    def _staged(self, worker: Worker, ready: bool) -> tuple[JobTable, int, int] | None:
-        """The next admitted operand for a worker: not one of a late job for a worker that did not ask."""
+    def _staged(self, worker: Worker, ready: bool, only: int | None) -> tuple[JobTable, int, int] | None:
+        """The next admitted operand for a worker, of job `only` if given; of a late job if the worker asked for it."""
         staged = self._memory.staged
         for place, (table, operand, slot) in enumerate(staged):
             if self._gpus.living and self._memory.devices.owner(table, operand) not in (-1, worker.index):
                 continue  # its slots are on a different GPU
-            if self._gpus.may_run(worker, table, operand) and (ready or not table.late):
+            if only in (None, table.number) and self._gpus.may_run(worker, table, operand) and ready >= table.late:
                 del staged[place]
                 return table, operand, slot
         return None
 
-    def _send_batch(self, worker: Worker) -> None:
+    def _send_batch(self, worker: Worker, only: int | None) -> None:
+        """Send a batch to a worker, of job `only` if given."""
         memory, staged, jobs, queue = self._memory, self._memory.staged, self._jobs, self._queue
         seconds_of, programs, suspects = self._estimate.seconds, self._programs, jobs.suspects
         inputs_of = memory.inputs
@@ -167,7 +158,7 @@ class Dispatcher:
         made: dict[int, Made] = {}  # what the batch makes, by operand, where readers may follow
         follower: tuple[JobTable, int, int] | None = None  # a reader that goes along, admitted
         while len(wire) < limit and (seconds < BATCH_SECONDS or len(wire) < least):
-            given, follower = follower or (self._staged(worker, ready) if staged else None), None
+            given, follower = follower or (self._staged(worker, ready, only) if staged else None), None
             if given is not None:
                 table, operand, slot = given
             else:
@@ -175,7 +166,7 @@ class Dispatcher:
                     break
                 if choice is None:
                     choice = self._choice(worker, turn)
-                taken = queue.pop(worker.index, *choice, ready)
+                taken = queue.pop(worker.index, *choice, ready, only)
                 if taken is None:
                     break
                 number, operand = taken

@@ -226,7 +226,7 @@ class HostDispatch:
             self._counted,
             report,
         )
-        self.ledger = Ledger(memory.arena, memory.chunks, lambda: memory.disk_seconds, workers)
+        self.ledger = Ledger(memory.arena, memory.chunks, lambda: memory.buffers.mover.seconds, workers)
         self.times = StateTimes()
         estimate = self.ledger.estimate
         refusals = GpuRefusals(memory, self.gpus, self.queue, self.scaling.place, report)
@@ -550,4 +550,4 @@ class HostDispatch:
     @property
     def is_busy(self) -> bool:
         """Whether a job is open, or requests wait for memory."""
-        return bool(self.jobs.by_number or self._memory.is_blocked or self._memory.is_loading)
+        return bool(self.jobs.by_number or self._memory.is_blocked or self._memory.buffers.loading)

@@ -133,7 +133,7 @@ class ReportHandler:
         elif stop is not None or not batch.operands:
             worker.batches.popleft()
             self._recycling.batch_ended(worker, batch)
-        self._dispatcher.hold()
+        self._dispatcher.is_held = True
         try:
             if count:
                 micros = self._times.packed(table.number, done, elapsed, stored)
@@ -144,7 +144,7 @@ class ReportHandler:
             if table.job in self._jobs.ending:
                 self._close_if_still(table)
         finally:
-            self._dispatcher.resume()
+            self._dispatcher.is_held = False
         if self._memory.is_blocked:
             self._memory.advance()
         self._dispatcher.ended(worker)

@@ -7,10 +7,11 @@ counts only while this host looks, so that a machine that slept finds no straggl
 
 `Stragglers` finds operands that wait behind a long operand, to revoke, and operands that run far too long, to copy. A
 batch behind a long operand is revoked, so that the first free worker takes it, earlier jobs first; while memory is
-short (inputs are loaded meanwhile) as many as there are idle workers. If no batch can be revoked, an idle worker runs a
-copy of an operand that takes 1.5 times the program's third quartile, or of a process that hangs; the first run to
-finish counts. The first run of a program in a process may take longer: a killed process would load libraries anew in
-each job. Only repeatable operands are copied: kernels of jmars, no user functions.
+short (inputs are loaded meanwhile) batches of other jobs than the operand's, and as many more as there are idle
+workers. If no batch can be revoked, an idle worker runs a copy of an operand that takes 1.5 times the program's third
+quartile, or of a process that hangs; the first run to finish counts. The first run of a program in a process may take
+longer: a killed process would load libraries anew in each job. Only repeatable operands are copied: kernels of jmars,
+no user functions.
 
 `WorkerRecycling` replaces a worker's executor process for retained or refused memory, or after each operand of a job.
 
@@ -107,6 +108,7 @@ class SpeculativeExecution:
             usual=self._estimate.known(number) if number >= 0 else 0.0,
             repeatable=batch.duplicate is None and all(_repeatable(batch, operand) for operand in batch.operands),
             waits=len(worker.batches) > 1 and not worker.revoking and worker.batches[-1].duplicate is None,
+            other=worker.batches[-1].table is not table,
             stuck=bool(worker.state),
             loads=batch.loads,
         )
@@ -216,6 +218,8 @@ class WorkerLoad:
         Whether its batch may run twice, and has no copy yet.
     waits
         Whether another batch waits behind.
+    other
+        Whether that batch is of another job.
     idle
         Whether it could run a batch, and neither has one nor finds operands queued.
     stuck
@@ -229,6 +233,7 @@ class WorkerLoad:
     usual: float = 0.0
     repeatable: bool = False
     waits: bool = False
+    other: bool = False
     idle: bool = False
     stuck: bool = False
     loads: bool = False
@@ -271,7 +276,7 @@ class Stragglers:
         take: list[int] = []
         for index in sorted(range(len(workers)), key=lambda i: -workers[i].seconds):
             one = workers[index]
-            wanted = not tight or len(take) < len(idle)
+            wanted = not tight or one.other or len(take) < len(idle)
             if one.waits and (one.stuck or (wanted and one.seconds >= WAITS_BEHIND)):
                 take.append(index)
         copies: list[tuple[int, int]] = []

@@ -109,6 +109,7 @@ class TaskQueue:
         own: bool = False,
         number: int | None = None,
         ready: bool = True,
+        only: int | None = None,
     ) -> tuple[int, int] | None:
         """(Job number, operand) that `worker` should run next; None if there is none.
 
@@ -124,9 +125,13 @@ class TaskQueue:
             The job to take from; if none of its operands waits, the earliest job.
         ready
             Whether the worker said that it is about to run; else it takes no operand of a job under `dispatch: late`.
+        only
+            The only job to take from.
         """
         jobs = self._jobs
         for one in sorted(jobs, key=lambda job: (job != number, job)) if len(jobs) > 1 else jobs:
+            if only not in (None, one):
+                continue
             heaps, offers = jobs[one], self._offers.get(one)
             heap = heaps[worker]
             if strict and not own:

@@ -182,16 +182,6 @@ class HostMemory:
         """Whether requests stand in the allocation queue."""
         return bool(self.buffers.queue)
 
-    @property
-    def is_loading(self) -> bool:
-        """Whether requests wait for reads from disk."""
-        return bool(self.buffers.loading)
-
-    @property
-    def disk_seconds(self) -> float:
-        """Seconds of the mover with orders."""
-        return self.buffers.mover.seconds
-
     def waiting_urgencies(self) -> list[tuple[int, int]]:
         """(Job number, rank) of operands that wait for memory or for gathered pieces, staged operands included."""
         buffers = self.buffers

@@ -106,6 +106,23 @@ def test_nothing_waits_behind_a_long_operand_but_where_memory_is_short():
 
 
 @in_loop
+def test_no_other_job_waits_behind_a_long_operand_where_memory_is_short():
+    with Host() as host:
+        one = table(1, USERS, [0, 0, 0], [(), (), ()], tight=True)
+        host.execution.open_job(one)
+        host.execution.open_job(job(2, 1))
+        (number,) = host.execution.dispatch.programs.numbers(one)
+        host.execution.ledger.estimate.learn(number, 3.0)
+        host.execution.enqueue_graph("job-1", [1], [0])
+        host.execution.enqueue_graph("job-2", [0], [0])
+        assert sent(host, 0) == [(1, [1])]
+        host.execution.enqueue_graph("job-1", [0], [0])
+        assert sent(host, 0) == [(1, [1]), (1, [0])]
+        host.say(*DONE)
+        assert sent(host, 0) == [(1, [0])]
+
+
+@in_loop
 def test_no_more_is_gathered_ahead_than_the_workers_soon_read():
     line, out = ChunkType((-1,), np.dtype("u1")), ChunkType((4096,), np.dtype("u1"))
     merge = single("merge", [line], Call(len, (), (0,), out, True, 4096, alone=True, gathers=True))

@@ -58,9 +58,9 @@ class Memory:
             is_waiting=lambda worker: False,
             owner=lambda job, operand: -1,
         )
-        self.disk_seconds = 0.0
+        self.buffers = SimpleNamespace(loading={}, mover=SimpleNamespace(seconds=0.0))
         self.staged: list[Any] = []
-        self.is_spilling = self.is_blocked = self.is_loading = False
+        self.is_spilling = self.is_blocked = False
         self.held: set[int] = set()
         self._slot = HEADER
 

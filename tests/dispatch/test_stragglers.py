@@ -22,6 +22,8 @@ def test_short_memory_takes_as_many_as_are_idle_the_longest_first():
     workers = [busy(1.0, waits=True), busy(3.0, waits=True), busy(2.0, waits=True)]
     assert late.choose([*workers, IDLE], tight=True) == ([1], [])
     assert late.choose(workers, tight=True) == ([], []), "its inputs are read while it waits"
+    workers[2] = busy(2.0, waits=True, other=True)
+    assert late.choose(workers, tight=True) == ([2], []), "a job does not wait behind a long operand of another job"
 
 
 def test_the_queue_of_a_stopped_process_is_taken_though_nobody_is_idle():

@@ -39,6 +39,13 @@ def test_the_job_whose_turn_it_is_goes_first_and_else_the_earliest():
     assert queue.pop(1, own=True, number=1) == (2, 7) and not queue
 
 
+def test_only_the_job_that_is_asked_for_is_taken_from():
+    queue = TaskQueue(1)
+    queue.push(0, 1, 0, 10)
+    queue.push(0, 2, 0, 20)
+    assert [queue.pop(0, only=2), queue.pop(0, only=2), queue.pop(0)] == [(2, 20), None, (1, 10)]
+
+
 def test_a_dropped_job_leaves_the_others_in_order():
     queue = TaskQueue(2)
     for operand in range(10):

@@ -104,7 +104,6 @@ def test_two_threads_run_jobs_at_once(cluster):
     assert found == {(n, turn): 3600.0 * (n + turn) for n in range(2) for turn in range(3)}
 
 
-@pytest.mark.long
 def test_a_long_function_of_one_job_holds_up_no_other(cluster, gate):
     slow = cluster.submit(mt.map_blocks(gate, mt.ones(1), dtype=float))
     until(lambda: gate.came)
