@@ -428,8 +428,10 @@ class BatchRecovery:
                 batch.outs = deque([0] * len(batch.outs))
             slots += worker.quarantined + self._memory.devices.leave_downs(worker.index)
             worker.quarantined = []
+        self._memory.buffers.kept.update(slots)
 
         def release() -> None:
+            self._memory.buffers.kept.difference_update(slots)
             for slot in slots:
                 self._memory.free_slot(slot)
             self._memory.advance()

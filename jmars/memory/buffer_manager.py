@@ -67,6 +67,8 @@ class BufferManager:
         The allocation queue, and requests that left the queue and wait for reads.
     spills, reads
         Chunks on their way to disk, and on their way into memory.
+    kept
+        Slots of processes that were given up and have not ended.
     """
 
     def __init__(
@@ -89,7 +91,7 @@ class BufferManager:
         self.mover = MoverLink(lambda: start_mover(self.received, self.mover_ended))
         self._in_use, self._idle, self._moved, self._copied = in_use, idle, moved, copied
         self._lost, self._shed, self._has_one_reader = lost, shed, has_one_reader
-        self.spills: set[int] = set()
+        self.spills, self.kept = set[int](), set[int]()
         self.reads = ChunkReads(chunks, self.mover.tell, self._fetched)
         self.gathers = Gathers(chunks, self.mover.tell, self.delete, self._gather_came)
         self.disk, self.later = DiskBackoff(), later
@@ -254,7 +256,8 @@ class BufferManager:
         if request.yields():
             return True
         pinned = sum(map(self.chunks.size, self.chunks.pins))
-        self._drop_head(no_room(request.what, lacking, self.arena.capacity, pinned))
+        kept = sum(map(self.arena.size_of, self.kept))
+        self._drop_head(no_room(request.what, lacking, self.arena.capacity, pinned, kept))
         return True
 
     def _woken(self) -> None:
@@ -456,9 +459,12 @@ def check_results(arena: Allocator, size: int, disk_room: int) -> None:
         )
 
 
-def no_room(what: str, lacking: int, capacity: int, pinned: int) -> MemoryLimitError:
-    """Error of a request that lacks bytes beside chunks that must stay, of which clients pin `pinned` bytes."""
+def no_room(what: str, lacking: int, capacity: int, pinned: int, kept: int) -> MemoryLimitError:
+    """Error of a request that lacks bytes beside chunks that must stay, of which clients pin `pinned` bytes, and slots
+    of `kept` bytes of processes that do not end.
+    """
     views = f" (views that you hold take {format_bytes(pinned)} of it: let go of them)" if pinned else ""
+    views += f" (killed processes that do not end keep {format_bytes(kept)} of it)" if kept else ""
     return MemoryLimitError(
         f"{what} finds no room for {format_bytes(lacking)} beside what must stay in memory, of the "
         f"{format_bytes(capacity)} that the memory limit leaves{views}; use a smaller chunk_size or "

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from jmars.dispatch.speculation import BatchRecovery
 from jmars.errors import MemoryLimitError
 from jmars.memory import HostMemory, MemoryEvents
 from jmars.model.limits import PAGE
@@ -23,6 +25,7 @@ class Room:
         self.fd = os.memfd_create("room")
         self.arena = Arena(self.fd, pages * PAGE)
         self.said: list[Any] = []
+        self.texts: list[str] = []  # of errors
         self.orders: list[Any] = []
         self.active: list[Any] = []  # (worker, job, operands)
         note = self.said.append
@@ -30,7 +33,10 @@ class Room:
             active=lambda: self.active,
             admitted=lambda: note("admitted"),
             requeue=lambda job, operand: note(("requeue", operand)),
-            refused=lambda job, operand, error: note(("refused", operand, type(error))),
+            refused=lambda job, operand, error: (
+                note(("refused", operand, type(error))),
+                self.texts.append(str(error)),
+            ),
             waited=lambda *times: None,
             moved=lambda chunk, on_disk: note(("spilled" if on_disk else "reloaded", chunk)),
             copied=lambda chunk: note(("copied", chunk)),
@@ -100,6 +106,20 @@ def test_an_operand_larger_than_the_memory_is_refused(room):
     room.memory.next_use.open_job(job)
     assert room.memory.admit(job, 0) == -1 and room.said == [("refused", 0, MemoryLimitError)]
     assert not room.memory.is_blocked
+
+
+def test_an_error_names_what_processes_keep_that_do_not_end(room):
+    job = table(1, [program(size=3 * PAGE)], [0], [()])
+    room.memory.next_use.open_job(job)
+    worker: Any = SimpleNamespace(batches=[], quarantined=[room.arena.allocate(2 * PAGE)], index=0)
+    jobs: Any = SimpleNamespace(programs=None)
+    release = BatchRecovery(room.memory, jobs, [], Any, room.said.append).quarantine(worker)
+    assert room.memory.admit(job, 0) == -1
+    assert "killed processes that do not end keep 8.0 KiB of it" in room.texts[0]
+    release()
+    slot = room.memory.admit(job, 0)
+    assert slot > 0 and not room.memory.buffers.kept
+    room.memory.give_back(job, 0, slot)
 
 
 def test_a_result_of_unknown_size_gets_its_slot_when_an_operand_ends(room):
