@@ -82,6 +82,16 @@ def test_elements_repeated_in_a_sample_are_few():
         assert ("merge" in names) == is_many
 
 
+def test_copies_of_a_chunk_have_samples_of_their_own(monkeypatch):
+    monkeypatch.setattr(module, "SAMPLED", (2**12, 2**20))
+    engine = OneByOne(limit=8 * 2**18, workers=1)
+    set_engine(engine)
+    array = np.random.default_rng(1).random((500, 1000))
+    x = mt.as_tensor(array)
+    same(np.union1d(x, x), np.union1d(array, array))
+    assert "merge" in {op.name for stage in engine.stages for op in stage.graph.operands}
+
+
 @pytest.mark.parametrize("kind", ["?", *"bBhHiIlL"])
 def test_places_among_distinct_integers_come_from_a_table(kind):
     array = np.random.default_rng(1).integers(0, 2**62, 3000).astype(kind)

@@ -127,13 +127,18 @@ def _are_many(x: Tensor) -> Tensor:
     least, most = SAMPLED
     each = max(2, min(x.size, most, max(least, chunk_bytes() // 32)) // parts)
     cut = ((each,) * parts,)
-    sample = blockwise("unique", _sample, [x], cut, x.dtype, (each,), flat=True).rechunk(-1)
+    number = call("reshape", call("arange", parts), tuple(map(len, x.chunks))).rechunk(1)
+    sample = blockwise("unique", _sample, [x, number], cut, x.dtype, (each,), flat=True).rechunk(-1)
     return blockwise("unique", _exceeds, [sample], ((1,),), bool, (x.size, chunk_bytes() // 4))
 
 
-def _sample(block: Array, count: int) -> Array:
+def _sample(block: Array, number: Array, count: int) -> Array:
+    """An element of each of `count` pieces, drawn anew in each chunk: else a copy of a chunk has the same sample."""
     line = block.reshape(-1)
-    return np.resize(line[:: max(1, len(line) // count)], count)  # of an empty block, zeros
+    place = np.random.default_rng(int(number.flat[0])).random(count)
+    place += np.arange(count)
+    place *= len(line) / count
+    return line[np.minimum(place.astype(np.intp), len(line) - 1)] if len(line) else np.zeros(count, line.dtype)
 
 
 def _exceeds(sample: Array, count: int, most: int) -> Array:
