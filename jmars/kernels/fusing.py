@@ -243,12 +243,17 @@ def _work(steps: Sequence[Step], n: int) -> int:
             else steps[value - n].output.nbytes
         )
 
+    def scratch(step: Step) -> int:
+        if isinstance(step, Call) and any(value in views for value in step.inputs):
+            return step.work - step.copies
+        return step.work
+
     for region, ending in parts:
         value = n + region.last
         early = value in inside.values()  # its memory is there since a value inside was computed
         size = own(inside[value]) if value in inside else 0 if early else own(value)
         rows = set(chain.from_iterable(region.chains))  # computed in blocks: their scratch does not count
-        work = sum(steps[step].work for step in {*region.heads, region.last} - rows)
+        work = sum(scratch(steps[step]) for step in {*region.heads, region.last} - rows)
         most = max(most, held + size + work)
         held += size - sum(map(own, ending))
     return most
@@ -417,7 +422,8 @@ def sharing(steps: Sequence[Step], n: int) -> Sharing:
 
     def is_reading(k: int) -> bool:
         """Whether a step may read windows in place: a copy would be many times larger than the elements."""
-        return isinstance(steps[k], Elementwise | Reduce)
+        step = steps[k]
+        return isinstance(step, Elementwise | Reduce) or (isinstance(step, Call) and step.copies > 0)
 
     def in_cells(k: int, value: int) -> bool:
         """Whether an elementwise step has all elements at hand, so that it can run cell by cell."""

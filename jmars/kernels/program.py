@@ -192,7 +192,9 @@ class Call(Struct, frozen=True):
     by_rows: bool = False  # row i of the output, along the first axis, is computed of row i of each input
     # `view(input, params, arg)`: the same elements without a copy, of any shape
     view: Callable[[Array, tuple[Any, ...], Any], Array] | None = None
-    repeats: bool = False  # `view` has elements several times (windows): reductions read them in place
+    # `view` has elements several times (windows): reductions, and functions with `copies`, read them in place
+    repeats: bool = False
+    copies: int = 0  # bytes of `work` for copies of inputs, which are not made if an input is windows
     work_per_input: int = 0  # further bytes of scratch per byte of inputs of unknown size
     # concatenates its inputs: `params` are their lengths along each axis, `arg` is the start of the first inputs
     joins: bool = False

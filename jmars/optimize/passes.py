@@ -1,7 +1,7 @@
 """`compile_graph`: compiles a tensor graph to the chunk graph that runs, by passes that are plain functions.
 
-merge equal tensors -> push down rechunks -> parts -> cut slices -> join writes -> fuse tensors -> tile -> prune ->
-fuse operands -> rematerialise -> choose back ends -> rank. The result keeps the graph without pruning and
+merge equal tensors -> window later -> push down rechunks -> parts -> cut slices -> join writes -> fuse tensors -> tile
+-> prune -> fuse operands -> rematerialise -> choose back ends -> rank. The result keeps the graph without pruning and
 fusion too, for the live view and for errors. The small passes are here:
 
 - Operands with equal tokens and equal inputs give equal values: `(x + 1) * (x + 1)` adds once. The pass works on
@@ -11,6 +11,8 @@ fusion too, for the live view and for errors. The small passes are here:
 - Windows are views of their input (apply.py) as long as a single fused operand reads them. Where several do, such as
   the sum and the deviations of a variance, storing the windows would take many times the input's bytes. So windows, and
   masks and the like computed of windows alone, are repeated for each reader.
+- Elementwise functions of windows are computed of the elements, each once, before the windows are made. Reductions and
+  products of matrices read windows in place.
 - Elementwise tensors of equal shape and chunks are fused by the rule of regions.py: a tensor joins its readers if all
   readers are in the same group, are elementwise and have the tensor's shape and chunks. The pass costs microseconds per
   tensor, whatever the number of chunks, and later passes see fewer operands.
@@ -55,12 +57,13 @@ from jmars.optimize.fuse_groups import FusedGraph, flags, is_result, rebuilt
 from jmars.optimize.parts import push_down_parts
 from jmars.optimize.regions import FusionLimits, fuse_chains, fuse_colors, fuse_regions
 from jmars.optimize.rematerialise import Rematerialised, rematerialise
-from jmars.optimize.slices import cut_slices, push_down_rechunks, reached, readers_of
+from jmars.optimize.slices import adds_blocks, cut_slices, is_rechunk, push_down_rechunks, reached, readers_of
 from jmars.switches import TASK_DEFAULTS, checked
 from jmars.tensor.chunk import ChunkGraph, ChunkGraphBuilder, ChunkGrid, GraphLayer
 from jmars.tensor.operand import Annotation, Operand, TensorMeta
 from jmars.tensor.ops.apply import SlidingWindows
 from jmars.tensor.ops.formula import ElementwiseOperand
+from jmars.tensor.ops.matrix_operands import Contraction
 from jmars.tensor.ops.reduction import Reduction
 from jmars.tensor.ops.setitem import SetSlice, SetSlices
 from jmars.tensor.tensor_graph import TensorGraph
@@ -414,6 +417,7 @@ def compile_graph(
     if switch["optimize_tileable_graph"]:
         graph = merge_equal(graph)
     fuses_tensors = switch["fuse_enabled"] and switch["fuse_tileable"]
+    graph = window_later(graph) if fuses_tensors else graph
     graph = push_down_rechunks(graph, workers, slices=fuses_tensors, files=switch["parts"])
     graph = push_down_parts(graph) if switch["parts"] else graph
     if fuses_tensors:
@@ -653,6 +657,36 @@ def _read_by_next_write(graph: TensorGraph) -> set[int]:
     return found
 
 
+def window_later(graph: TensorGraph) -> TensorGraph:
+    """Computes elementwise functions of equal windows before the windows: `f(windows(x))` becomes `windows(f(x))`.
+
+    Windows are made in the chunks that their reader asks for. Sums of floats keep their inputs, since they add elements
+    in the order of the memory. Returns `graph` itself if it has no windows.
+    """
+    if not any(isinstance(operand, SlidingWindows) for operand in graph.operands):
+        return graph
+    readers, made, number = readers_of(graph), TensorGraph(), list[int]()
+    for k, (operand, own_inputs, meta) in enumerate(zip(graph.operands, graph.inputs, graph.metas, strict=True)):
+        read = tuple(number[i] for i in own_inputs)
+        windows = [i for i in read if isinstance(made.operands[i], SlidingWindows)]
+        if windows and not any(adds_blocks(graph.operands[one]) for one in readers[k]):
+            own = made.operands[windows[0]]
+            assert isinstance(own, SlidingWindows)
+            sources = tuple(made.inputs[i][0] if i in windows else i for i in read)
+            alike = {(made.operands[i].token(), made.metas[i].chunks) for i in windows}
+            shapes = {(made.metas[i].shape, made.metas[i].chunks) for i in sources if made.metas[i].shape}
+            if type(operand) is ElementwiseOperand and len(alike) == len(shapes) == 1:
+                ((shape, chunks),) = shapes
+                elements = TensorMeta(f"{meta.key}/elements", shape, meta.dtype, chunks)
+                row = made.add(replace(operand, splits=chunks), sources, elements)
+                operand, read = replace(own, line=operand.line, annotation=operand.annotation), (row,)
+            elif is_rechunk(operand) and all(len(cut) == 1 for cut in meta.chunks[len(own.sizes) :]):
+                operand, read = replace(own, annotation=operand.annotation), sources
+        number.append(made.add(operand, read, meta))
+    made.results = [number[k] for k in graph.results]
+    return made
+
+
 def repeat_windows(graph: TensorGraph) -> tuple[TensorGraph, list[int]]:
     """Repeats windows for each reader.
 
@@ -703,7 +737,9 @@ def _repeated(graph: TensorGraph) -> set[int]:
         read = graph.inputs[k]
         is_cheap = isinstance(operand, SlidingWindows)
         is_cheap |= isinstance(operand, ElementwiseOperand) and bool(read) and all(i in cheap for i in read)
-        in_place = all(isinstance(graph.operands[one], ElementwiseOperand | Reduction) for one in readers[k])
+        in_place = all(
+            isinstance(graph.operands[one], ElementwiseOperand | Reduction | Contraction) for one in readers[k]
+        )
         if is_cheap and in_place and k not in asked:
             cheap.add(k)
     for k in range(len(graph.operands) - 1, -1, -1):

@@ -74,6 +74,7 @@ def fuse_regions(
     joins = flows(graph, lambda program: _gives_blocks(program) or _gives_whole(program))
     few = np.bincount(graph.layer, minlength=len(graph.layers)) < workers
     joins &= ~(heavy & few[graph.layer])[graph.input_idx]
+    joins |= flags(graph, _repeats)[graph.input_idx] & flags(graph, _reads_windows)[readers(graph)]
     if apart is not None:
         joins &= apart[graph.input_idx] == apart[readers(graph)]
     limits = limits or FusionLimits()
@@ -94,7 +95,8 @@ def _copied(graph: ChunkGraph, root: Ints) -> Bools:
     plain = flags(graph, lambda program: all(isinstance(step, Elementwise) for step in program.steps))
     copied = view & reduces[root] & ~repeats
     reader = readers(graph)
-    copied[graph.input_idx[~(plain[reader] | (reduces[reader] & repeats[graph.input_idx]))]] = True
+    in_place = reduces | flags(graph, _reads_windows)
+    copied[graph.input_idx[~(plain[reader] | (in_place[reader] & repeats[graph.input_idx]))]] = True
     found: Bools = copied & view & (root != np.arange(graph.n))
     return found
 
@@ -250,6 +252,10 @@ def _is_view(program: Program) -> bool:
 
 def _repeats(program: Program) -> bool:
     return any(isinstance(step, Call) and step.repeats for step in program.steps[:1])
+
+
+def _reads_windows(program: Program) -> bool:
+    return any(isinstance(step, Call) and step.copies > 0 for step in program.steps)
 
 
 def _reduces(program: Program) -> bool:

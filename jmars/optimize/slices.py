@@ -52,7 +52,7 @@ def push_down_rechunks(graph: TensorGraph, workers: int = 1, slices: bool = True
         ):
             continue
         is_made = any(isinstance(graph.operands[one], ElementwiseOperand) for one in chain)
-        if is_made and any(_adds_blocks(graph.operands[one]) for one in readers[k]):
+        if is_made and any(adds_blocks(graph.operands[one]) for one in readers[k]):
             continue
         for one in (k, *chain):
             if is_rechunk(graph.operands[one]):
@@ -97,7 +97,7 @@ def _chain(
     return found
 
 
-def _adds_blocks(operand: Operand) -> bool:
+def adds_blocks(operand: Operand) -> bool:
     """Whether an operand, fused with an expression, adds floats in other blocks than those of a stored chunk."""
     return isinstance(operand, Scan) or (isinstance(operand, Reduction) and not is_exact(operand.reducer))
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import jmars.tensor as mt
 from jmars.optimize import compile_graph
 from jmars.optimize.parts import push_down_parts
+from jmars.optimize.passes import window_later
 from jmars.tensor.ops import apply
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor import engine as engines
@@ -110,3 +111,32 @@ def test_reductions_in_several_passes_hold_no_windows(engine, monkeypatch, funct
     zeros = mt.zeros((10_000, 20), chunk_size=(2_500, 20))
     graph = compile_graph(TensorGraph.of([function(view(zeros, 100, 0), axis=-1).data]), {}).after
     assert graph.nbytes.max() + max(program.work for program in graph.programs) < 4 * 2_500 * 20 * 8
+
+
+def test_products_of_windows_hold_no_windows(engine, monkeypatch):
+    def average(windows, weights):
+        there = ~np.isnan(windows)
+        whole = np.einsum("ijw,w->j", np.where(there, windows, 0), weights)
+        return whole / np.einsum("ijw,w->j", there.astype("f8"), weights)
+
+    a = np.random.default_rng(0).random((2_000, 5), "f4")
+    a[a < 0.1] = np.nan
+    weights = np.random.default_rng(1).random(50)
+    monkeypatch.setattr(engines, "tiled", lambda graph: compile_graph(graph, {}).after)
+    x = mt.asarray(a, chunk_size=(900, 5))
+    same(average(view(x, 50, 0), mt.asarray(weights)), average(view(a, 50, 0), weights), rtol=1e-9)
+    zeros = mt.zeros((10_000, 20), "f4", chunk_size=(2_500, 20))
+    graph = compile_graph(TensorGraph.of([average(view(zeros, 100, 0), mt.ones(100)).data]), {}).after
+    assert graph.nbytes.max() + max(program.work for program in graph.programs) < 4 * 2_500 * 20 * 8
+
+
+def test_functions_of_windows_are_computed_of_the_elements(engine, monkeypatch):
+    a = np.random.default_rng(0).random((40, 6))
+    monkeypatch.setattr(engines, "tiled", lambda graph: compile_graph(graph, {}).after)
+    windows = view(mt.asarray(a, chunk_size=(15, 6)), 8, 0)
+    twice = np.sqrt(windows * 2 + windows).rechunk((40, 3, 8))
+    same(twice, np.sqrt(view(a, 8, 0) * 2 + view(a, 8, 0)))
+    large = np.sqrt(view(mt.zeros((400, 6)), 8, 0) * 2)
+    graph = window_later(TensorGraph.of([large.data]))
+    sizes = {op.label: math.prod(meta.shape) for op, meta in zip(graph.operands, graph.metas)}
+    assert sizes == {"zeros": 2_400, "multiply": 2_400, "sqrt": 2_400, "windows": 393 * 6 * 8}

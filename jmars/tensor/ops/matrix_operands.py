@@ -296,12 +296,14 @@ def _products(
     out: ChunkType,
 ) -> Program:
     """Program that sums `count` products of chunks."""
-    work = out.nbytes if count > 1 else 0
+    work, copies = out.nbytes if count > 1 else 0, 0
     if name != "matmul":  # einsum may copy its factors into matrices, and makes the result before it is copied out
-        work += sum(chunk.nbytes for chunk in types) // count + out.nbytes
+        copies = sum(chunk.nbytes for chunk in types) // count
+        work += copies + out.nbytes
     labels, orders, result = axes
     params = (name, len(labels), labels, orders, result)
-    return single(name, types, Call(sum_products, params, tuple(range(len(types))), out, False, work))
+    call = Call(sum_products, params, tuple(range(len(types))), out, False, work, copies=copies)
+    return single(name, types, call)
 
 
 def sum_products(
@@ -311,16 +313,23 @@ def sum_products(
     name, factors, labels, orders, result = params
     add = np.logical_or if out.dtype == np.dtype(bool) else np.add
     target = out
+    copies = factors > 1 and not any(map(_repeats, inputs))
     for i in range(0, len(inputs), factors):
         if name == "matmul":
             np.matmul(inputs[i].transpose(orders[0]), inputs[i + 1].transpose(orders[1]), out=target)
         else:
             mixed: list[Any] = [part for x, own in zip(inputs[i : i + factors], labels) for part in (x, list(own))]
-            np.einsum(*mixed, list(result), out=target, optimize=factors > 1)
+            np.einsum(*mixed, list(result), out=target, optimize=copies)
         if i:
             add(out, target, out=out)
         elif len(inputs) > factors:
             target = np.empty_like(out)
+
+
+def _repeats(x: Array) -> bool:
+    """Whether elements lie in several places of an array, as those of windows."""
+    low, high = np.lib.array_utils.byte_bounds(x)
+    return x.nbytes > high - low
 
 
 def takes_core_axes(function: Callable[..., Any]) -> Callable[..., Any]:
