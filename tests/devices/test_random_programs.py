@@ -40,6 +40,12 @@ def test_a_gpu_is_lost_while_a_chunk_leaves_for_an_operand() -> None:
     run_gpus(GpuWorld(402, lost=0.4))
 
 
+def test_operands_of_a_gpu_that_is_lost_three_times_run_on_cores() -> None:
+    """The same operand ran at all three losses, and is not the cause."""
+    world = GpuWorld(562, lost=0.4)
+    assert (set(run_gpus(world).ends), world.made.losses) == ({"succeeded"}, 3)
+
+
 @pytest.mark.parametrize("part", PARTS)
 def test_random_programs_on_hosts_with_gpus(part: int) -> None:
     on_device = fetched = 0

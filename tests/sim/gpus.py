@@ -22,7 +22,7 @@ from jmars.model.limits import PAGE
 from jmars.optimize import compile_graph
 from jmars.plan import Profile
 from jmars.processes.executor import _Ready
-from jmars.processes.executor_messages import ACCEPTED, REVOKED, CopyDown, ExecutorReport, RunOnDevice
+from jmars.processes.executor_messages import ACCEPTED, GPU_LOST, REVOKED, CopyDown, ExecutorReport, RunOnDevice
 from jmars.processes.gpu_batches import GpuBatches
 from jmars.scheduler.ranking import Machine
 from jmars.storage.arena import SLAB, removals
@@ -177,7 +177,8 @@ class SimGpus:
                 await self._order(executor, child, batches, blobs, ready, message)
         except _Lost:
             self.losses += 1
-            child.die("exit status 86")
+            child.link.how = child.link.how or "gpu"  # as `Children` reads from the exit status
+            child.die(f"exit status {GPU_LOST}")
             await child.take(1.0)
 
     async def _order(
