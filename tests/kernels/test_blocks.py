@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jmars.kernels.blocks import Blocks
+from jmars.kernels.blocks import Blocks, scratch
 
 
 def test_arrays_of_one_shape_become_one_axis():
@@ -21,6 +21,11 @@ def test_a_long_row_is_cut_and_short_rows_are_taken_together():
     assert [shape for shape, _ in rows[:3]] == [(4,), (4,), (2,)]
     assert rows[3][1] == (1, slice(0, 4))
     assert [shape for _, shape, _, _ in Blocks.of((5, 2), [(2,)]).cut(4)] == [(2, 2), (2, 2), (1, 2)]
+
+
+def test_scratch_grows_by_a_few_bytes():
+    for count in (8, 200, 201, 264, 1):
+        assert scratch(99, (count,), np.dtype("u1")).shape == (count,)
 
 
 @given(st.lists(st.integers(1, 5), max_size=4), st.data(), st.integers(1, 20))

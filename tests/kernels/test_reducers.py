@@ -59,6 +59,11 @@ def test_moments(values, cuts):
     np.testing.assert_allclose(ours, theirs, rtol=1e-9, atol=1e-15 * largest**2)
 
 
+def test_moments_of_three_parts_of_different_lengths():
+    parts = [np.zeros(1), np.full(3, 4.0), np.full(2, 9.0)]
+    assert joined(MomentReducer(F8, 0, False), parts, F8) == pytest.approx(np.var(np.concatenate(parts)))
+
+
 @given(st.lists(floats, min_size=1), st.lists(st.integers(0, 30)), st.sampled_from(["argmin", "argmax"]))
 def test_positions(values, cuts, name):
     reducer = PositionReducer(name, F8, None, (len(values),))

@@ -88,6 +88,12 @@ def test_take(data):
         same(np.take(x, where + length, axis, mode=mode), np.take(array, where + length, axis, mode=mode))
 
 
+def test_only_ascending_positions_follow_the_chunks():
+    x = mt.arange(6, chunk_size=3)
+    assert x[[0, 3, 4, 5]].chunks == ((1, 3),)
+    assert x[[5, 4, 3, 2]].chunks == ((3, 1),)
+
+
 def test_many_positions_in_a_short_axis_make_few_chunks(monkeypatch):
     which = np.arange(100_000) % 12
     table = mt.asarray(np.arange(12.0))

@@ -42,6 +42,11 @@ def test_any_line_in_order(kind, n, dtype, data):
     same(result, np.sort(a))
 
 
+def test_equal_elements_are_divided_among_equal_splitters():
+    run, cuts = np.repeat([1, 7], [2, 12]), np.array([3, 7, 7, 7])
+    assert module._count_below(run, cuts).tolist() == [2, 5, 8, 11]
+
+
 @pytest.fixture
 def tight():
     """An engine whose chunks are 400 bytes at most."""

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from jmars.errors import GraphError, MemoryLimitError
 from jmars.graph import Dag
-from jmars.plan import PlanGraph, Workers, rank_by, rank_depth_first, simulate, volume
+from jmars.plan import PlanGraph, Workers, rank_by, rank_depth_first, simulate, volume, waiting
+from jmars.plan.simulation import Trace
 from tests.plan.examples import clusters, graphs, largest_need, tree, unit
 
 
@@ -22,6 +23,13 @@ def test_without_a_limit_what_moves_is_the_volume_of_the_cut(graph, workers, dat
     run = simulate(graph, workers, assign, rank)
     assert run.moved == volume(graph, assign) and run.spilled == run.reloaded == 0
     assert run.assign.tolist() == assign
+
+
+def test_an_output_waits_for_readers_on_other_workers_only():
+    graph = PlanGraph.build(Dag.from_edges(3, [0, 0], [1, 2]), cost=1.0, nbytes=10)
+    ran = Trace(np.array([0.0, 2.0, 4.0]), np.array([1.0, 3.0, 5.0]), [])
+    for assign, seconds in (([0, 0, 0], 0), ([0, 0, 1], 3), ([0, 1, 0], 1), ([-1, 0, 1], 0)):
+        assert waiting(graph, assign, ran, 2).tolist() == [10.0 * seconds, 0.0]
 
 
 @given(graphs(), clusters(), st.data())
