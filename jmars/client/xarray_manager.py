@@ -261,14 +261,18 @@ def _pieces(data: Any) -> tuple[int, ...]:
 
 
 def _bytes(data: Any) -> tuple[int, int]:
-    """Bytes of an element in the file, and most bytes of an element while a layer of xarray's decodes it."""
-    stored = most = data.dtype.itemsize
+    """Bytes of an element in the file, and most bytes of an element while layers of xarray's decode it.
+
+    A layer holds elements before and after, and a mask. Freed memory of smaller elements is no room for larger ones, so
+    elements of every size count.
+    """
+    sizes = [data.dtype.itemsize]
     while hasattr(data, "array") and hasattr(data.array, "dtype"):
-        outer, data, after = data, data.array, stored
-        stored = data.dtype.itemsize
+        outer, data = data, data.array
         if hasattr(outer, "func") or outer.dtype != data.dtype:
-            most = max(most, stored + after + 1)  # elements before and after, and a mask of missing ones
-    return stored, most
+            sizes.append(data.dtype.itemsize)
+    held = sum(size * min(sizes.count(size), 2) for size in set(sizes))
+    return data.dtype.itemsize, held + (len(sizes) > 1)
 
 
 def _zarr_array(data: Any) -> Any:

@@ -9,7 +9,9 @@ import pytest
 
 import jmars
 import jmars.tensor as mt
-from jmars.tensor.ops.npy import AHEAD_BYTES
+from jmars.optimize import compile_graph
+from jmars.tensor.ops.npy import AHEAD, AHEAD_BYTES
+from jmars.tensor.tensor_graph import TensorGraph
 
 VALUES = np.arange(512.0).reshape(64, 8)
 LARGE = AHEAD_BYTES // 8  # elements of a result that takes as much as all calls begun ahead
@@ -108,3 +110,12 @@ def test_small_parts_of_large_pieces_are_not_read_ahead():
 
     x = mt.from_blocks(read, (8, LARGE), float, chunks=(1, -1), takes="boxes", pieces=(1, LARGE), waits=True)
     assert x[:, :4].sum() == 32
+
+
+def test_large_results_are_not_sent_in_batches_of_calls_that_wait():
+    def waits(elements):
+        x = mt.from_blocks(VALUES.__getitem__, (8, elements), float, chunks=(1, -1), waits=True)
+        (program,) = compile_graph(TensorGraph.of([x.data]), {}).after.programs
+        return program.waits, program.work // (elements * 8)
+
+    assert waits(1000) == (True, 1 + AHEAD) and waits(LARGE) == (False, 1)

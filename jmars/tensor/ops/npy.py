@@ -717,16 +717,20 @@ class FromBlocks(Operand):
         return add_by_class(builder, program, which.reshape(-1), rows, args).reshape(output.grid)
 
     def _call(self, function: Callable[..., None], chunk: ChunkType, work: int, reads: int) -> Call:
-        how: Any = {"runs_user_code": True, "reads": reads, "waits": max(1, work) if self.waits else 0}
-        work += min(AHEAD_BYTES, AHEAD * work) if self.waits else 0
+        waits = max(1, work) if self.waits and 2 * work <= AHEAD_BYTES else 0  # larger results are made one by one
+        how: Any = {"runs_user_code": True, "reads": reads, "waits": waits}
+        work += min(AHEAD_BYTES, AHEAD * waits)
         return Call(function, (self.function, self.blob), (), chunk, True, work, **how)
 
     def _memory(self, lengths: Sequence[int], spans: Sequence[int], direct: bool) -> int:
         """Bytes that a call takes for so many elements, taken out of such spans of the axes, or written directly."""
         stored, decoding, at_once = self.holds
         count = math.prod(-(-span // piece) for span, piece in zip(spans, self.pieces)) if self.pieces else 0
-        pieces = (min(count, at_once) + min(count, at_once, DECODED)) * math.prod(self.pieces) * stored
-        return pieces if direct else max(math.prod(lengths) * decoding, math.prod(lengths) * stored + pieces)
+        piece = math.prod(self.pieces) * stored
+        encoded, decoded = min(count, at_once) * piece, min(count, at_once, DECODED) * piece
+        if direct:
+            return encoded + decoded
+        return encoded + max(math.prod(lengths) * decoding, math.prod(lengths) * stored + decoded)
 
     def _tile_part(self, builder: ChunkGraphBuilder, kept: Part, output: TensorMeta) -> NDArray[np.int64]:
         steps = self.takes == "steps"
