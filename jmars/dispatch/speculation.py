@@ -153,8 +153,7 @@ class SpeculativeExecution:
 
     def won(self, batch: Batch) -> None:
         """A batch finished an operand before the duplicate, and the duplicate is discarded."""
-        duplicate = batch.duplicate
-        if duplicate is None:
+        if (duplicate := batch.duplicate) is None:
             return
         loser = next(worker for worker in self._workers if duplicate in worker.batches)
         loser.batches.remove(duplicate)
@@ -268,10 +267,7 @@ class Stragglers:
         return max(MULTIPLIER * usual, usual + LEAST_LATE) if usual else float("inf")
 
     def choose(self, workers: Sequence[WorkerLoad], tight: bool = False) -> tuple[list[int], list[tuple[int, int]]]:
-        """Workers with a waiting batch to revoke, and (late worker, idle worker) pairs to copy between.
-
-        `tight` tells whether memory is short.
-        """
+        """Workers with a waiting batch to revoke, and pairs (late, idle) to copy between; `tight`: memory is short."""
         idle = [index for index, one in enumerate(workers) if one.idle]
         take: list[int] = []
         for index in sorted(range(len(workers)), key=lambda i: -workers[i].seconds):

@@ -3,8 +3,10 @@
 The mapping is a memfd: it has no name, so the kernel frees it with the last process, and the size of /dev/shm does not
 bound it. Only the control process allocates slots; executors write their outputs in place. Small slots are equal parts
 of a slab (free lists, one pop); large slots are runs of pages, best fit, joined with free neighbours. Freed slots keep
-their pages, so a reused slot costs no page faults; fresh pages cost ten times a warm copy. `Allocator` decides, `Arena`
-owns the memory. Source: docs/explanation/seeds.md, "Memory management".
+their pages, so a reused slot costs no page faults; fresh pages cost ten times a warm copy. Slots for memory elsewhere
+are the last ones, and their pages go back to the system; slots of a MiB and more take the first run, so that they
+seldom need these pages anew. `Allocator` decides, `Arena` owns the memory.
+Source: docs/explanation/seeds.md, "Memory management".
 """
 
 from __future__ import annotations
@@ -14,9 +16,11 @@ import os
 from bisect import bisect_left, insort
 from collections.abc import Iterable
 from heapq import heappop, heappush
+from operator import itemgetter
 
 from jmars.model.limits import PAGE, slot_size
 
+LONG = 2**20  # bytes of a slot that takes the first run that is long enough, not the shortest
 SLAB = 16 * PAGE  # bytes that are cut into small slots at once
 HEADER = PAGE  # bytes at the start of the mapping that hold flags, not chunks
 REMOVALS = HEADER - 8  # place there of a number, see `removals`
@@ -51,10 +55,10 @@ class Allocator:
         if self.capacity:
             self._add_run(base, self.capacity)
 
-    def allocate(self, size: int) -> int | None:
+    def allocate(self, size: int, last: bool = False) -> int | None:
         """Offset of a slot of at least `size` bytes, page-aligned from one page on; None when it does not fit now."""
         slot = slot_size(size)
-        offset = self._take_small(slot) if slot < PAGE else self._take_run(slot)
+        offset = self._take_small(slot) if slot < PAGE else self._take_run(slot, last)
         if offset is not None:
             self._sizes[offset] = slot
             self.used += slot
@@ -69,8 +73,8 @@ class Allocator:
         return sum(length for length, _ in self._runs)
 
     def reserve(self, size: int) -> list[int] | None:
-        """Slots for memory elsewhere, in pieces if no free run is that long; None if so much is not free."""
-        whole = self.allocate(size)
+        """Slots for memory elsewhere, the last ones, in pieces if no run is that long; None if so much is not free."""
+        whole = self.allocate(size, last=True)
         if whole is not None:
             return [whole]
         left = -(-size // PAGE) * PAGE
@@ -156,7 +160,7 @@ class Allocator:
             self.drop_empty_slabs()
         return None
 
-    def _take_run(self, size: int) -> int | None:
+    def _take_run(self, size: int, last: bool) -> int | None:
         index = bisect_left(self._runs, (size, -1))
         if index == len(self._runs):
             self.drop_empty_slabs()
@@ -164,9 +168,11 @@ class Allocator:
             if index == len(self._runs):
                 return None
         length, offset = self._runs[index]
+        if last or size >= LONG:  # there are few runs that are long enough
+            length, offset = (max if last else min)(self._runs[index:], key=itemgetter(1))
         self._remove_run(offset)
-        self._add_run(offset + size, length - size)
-        return offset
+        self._add_run(offset if last else offset + size, length - size)
+        return offset + length - size if last else offset
 
     def drop_empty_slabs(self) -> None:
         """Turn slabs without a slot in use into runs of pages."""

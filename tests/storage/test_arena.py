@@ -1,12 +1,14 @@
 """Arena: slots never overlap, and everything given back can be given out again."""
 
 import os
+from collections import deque
+from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jmars.model.limits import PAGE
-from jmars.storage.arena import HEADER, SLAB, Allocator, Arena
+from jmars.storage.arena import HEADER, LONG, SLAB, Allocator, Arena
 
 
 @settings(max_examples=60, deadline=None)
@@ -91,3 +93,23 @@ def test_memory_elsewhere_is_reserved_in_pieces_shortest_first():
     pieces = allocator.reserve(4 * PAGE)
     assert [allocator.size_of(piece) // PAGE for piece in pieces] == [1, 2, 1]
     assert allocator.allocate(2 * PAGE) == slots[9] and allocator.free_pages == 0
+
+
+def test_chunks_keep_their_pages_while_memory_elsewhere_is_reserved():
+    fd = os.memfd_create("arena")
+    arena, held, reserved, resident = Arena(fd, 64 * LONG), list[int](), deque[list[int]](), []
+    random = Random(0)
+    for _ in range(60):
+        slot, pieces = arena.allocate(4 * LONG), arena.reserve(6 * LONG)
+        assert slot is not None and pieces is not None
+        arena.memory[slot : slot + 4 * LONG] = bytes(4 * LONG)
+        resident.append(arena.resident)
+        held.append(slot)
+        reserved.append(pieces)
+        if len(reserved) > 1:
+            arena.free_all(reserved.popleft())
+        if len(held) > 5:
+            arena.free(held.pop(random.randrange(5)))
+    assert len(set(resident[20:])) == 1, "no page of a chunk went back to the system, to be made anew"
+    arena.memory.close()
+    os.close(fd)

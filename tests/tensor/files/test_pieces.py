@@ -7,6 +7,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.optimize.passes import compile_graph
+from jmars.tensor import zarr_arrays
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor import engine
 
@@ -93,3 +94,48 @@ def test_arrays_of_xarray_are_read_where_they_are_needed(function, needed, chunk
     value = engine.OneByOne().fetch(function(t).data.data)
     np.testing.assert_allclose(value, function(xr.DataArray(CUBE, dims=t.dims)), rtol=1e-5)
     assert len(read) == needed
+
+
+PLAIN = {
+    "version 3": {},
+    "version 2": {"zarr_format": 2},
+    "bytes": {"dtype": "u1"},
+    "big endian": {"serializer": zarr.codecs.BytesCodec(endian="big")},
+    "version 2, big endian": {"dtype": ">f4", "zarr_format": 2},
+    "columns first": {"zarr_format": 2, "order": "F"},
+    "complex": {"dtype": "c8"},
+    "texts": {"dtype": "U3"},
+    "compressed": {"compressors": "auto"},
+    "shards": {"shards": (32, 30)},
+    "narrow pieces": {"chunks": (16, 8)},
+}
+
+
+@pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning", "ignore:The data type")
+@pytest.mark.parametrize("name", PLAIN)
+def test_pieces_that_lie_as_in_memory_are_read_as_zarr_reads_them(name, tmp_path, monkeypatch):
+    how = {"shape": (70, 30), "chunks": (16, 30), "dtype": "f4", "compressors": None, "fill_value": 0} | PLAIN[name]
+    array = zarr.create_array(f"{tmp_path}/a", **how)
+    array[:50] = np.arange(1500).reshape(50, 30).astype(how["dtype"])  # the last piece is not there
+    array = zarr.open_array(f"{tmp_path}/a", mode="r")
+    reader, took = zarr_arrays.ZarrReader(array), []
+    plain = zarr_arrays._read_plain
+    monkeypatch.setattr(zarr_arrays, "_read_plain", lambda *args: took.append(plain(*args)) or took[-1])
+    for low, high in ((0, 16), (3, 9), (10, 41), (48, 64), (50, 70)):
+        for step in (1, 2):
+            box = slice(low, high), slice(0, 30, step)
+            out = np.full((high - low, 30 // step), 7, array.dtype)
+            reader.into(box, out)
+            np.testing.assert_array_equal(out, array[box])
+    is_plain = name not in ("big endian", "columns first", "texts", "compressed", "shards", "narrow pieces")
+    assert took == [is_plain, False, is_plain, False, is_plain, False, is_plain, False, False, False]
+
+
+def test_a_plain_piece_of_a_wrong_size_is_an_error(tmp_path):
+    array = zarr.create_array(f"{tmp_path}/a", shape=(32, 8), chunks=(16, 8), dtype="f4", compressors=None)
+    array[:] = 1
+    reader = zarr_arrays.ZarrReader(zarr.open_array(f"{tmp_path}/a", mode="r"))
+    for size in (100, 513):
+        (tmp_path / "a/c/1/0").write_bytes(b"x" * size)
+        with pytest.raises(ValueError):
+            reader.into((slice(16, 20), slice(0, 8)), np.empty((4, 8), "f4"))
