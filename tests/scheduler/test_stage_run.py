@@ -56,9 +56,9 @@ def told(story, port=None):
     asyncio.run(run())
 
 
-async def submitted(one, *tensors, held=()):
+async def submitted(one, *tensors, held=(), shards=1):
     graph = TensorGraph.of([tensor.data for tensor in tensors], held)
-    job = answer(one.submit(Submission(cloudpickle.dumps(graph), "", SETTINGS)))
+    job = answer(one.submit(Submission(cloudpickle.dumps(graph), "", SETTINGS | {"shards": shards})))
     await asyncio.gather(*one._tasks)
     return job
 
@@ -97,6 +97,17 @@ def test_reports_of_jobs_that_have_ended_or_never_were_change_nothing():
             one.report(Spilled(name, [0], True))
             one.report(JobClosed(name, {}))
         assert [report["state"] for report in ended] == [JobState.SUCCEEDED]
+
+    told(story)
+
+
+@pytest.mark.parametrize(("shards", "spread"), [(1, []), (2, [2])])
+def test_an_event_tells_how_many_operands_each_shard_has(shards, spread):
+    async def story(one, port, ended):
+        job = await submitted(one, chain(), mt.zeros(4), shards=shards)
+        told = [data["operands"] for _, _, kind, _, data in answer(one.read(0, job))[0] if kind == "OperandsSpread"]
+        assert list(map(len, told)) == spread and all(sum(one) == 4 for one in told)
+        port.run(one, job)
 
     told(story)
 
