@@ -69,10 +69,10 @@ class ScribblingArena(Arena):
 
     changes = 0  # slots given out or back since the checks looked
 
-    def allocate(self, size: int) -> int | None:
+    def allocate(self, size: int, last: bool = False) -> int | None:
         """Give a slot out."""
         self.changes += 1
-        return super().allocate(size)
+        return super().allocate(size, last)
 
     def free(self, offset: int) -> None:
         """Give a slot back."""
