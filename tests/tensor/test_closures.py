@@ -142,6 +142,38 @@ def test_what_cannot_be_pickled_is_refused_by_name():
         spawn(print, args=(held,))
 
 
+class Locked:
+    """A callable object with an attribute that cannot be pickled."""
+
+    def __init__(self):
+        self.name, self.locks = "counter", [threading.Lock()]
+
+    def __call__(self, block, other=None):
+        return block + 1
+
+
+class Holder:
+    """An object that holds such an object."""
+
+    def __init__(self):
+        self.worker = Locked()
+
+    def run(self, block):
+        return self.worker(block)
+
+
+def test_an_attribute_that_cannot_be_pickled_is_refused_by_name():
+    text = (
+        r"the Locked has locks, a list that cannot be sent to workers \(.*lock.*\); leave locks out in its __getstate__"
+    )
+    parts = functools.partial(Locked().__call__, other=[Holder()])
+    given = [Locked(), Holder().run, functools.partial(print, other=Locked()), parts]
+    for send in (lambda f: mt.ones(4).map_blocks(f, dtype=float), spawn, lambda f: spawn(print, args=(f,))):
+        for one in given:
+            with pytest.raises(UnsupportedError, match=text):
+                send(one)
+
+
 @pytest.mark.parametrize("hand_over", HANDS)
 def test_a_function_travels_with_the_values_of_its_tensors(hand_over):
     held = mt.asarray([2.0])[0]

@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from inspect import getattr_static
 from itertools import islice
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodType
 from typing import Any, ClassVar
 
 import cloudpickle
@@ -276,7 +276,7 @@ class FunctionPickler(cloudpickle.Pickler):  # type: ignore[misc]  # it carries 
     """Pickles user functions; replaces jmars functions and classes by NumPy's, since blocks are NumPy arrays."""
 
     def dump(self, obj: Any) -> Any:
-        """Pickles `obj`; raises an UnsupportedError with the name of what a function uses and workers cannot get."""
+        """Pickles `obj`; raises an UnsupportedError with the name of a part that cannot be sent to workers."""
         try:
             return super().dump(obj)
         except UnsupportedError as error:
@@ -680,18 +680,40 @@ argument
 
 
 def _unpicklable(value: Any, error: Exception) -> UnsupportedError | None:
-    """An error for the first function in `value` that uses what cannot be pickled; None if there is none."""
-    for function in _functions(value):
-        for name, one in _surroundings(function):
-            if not isinstance(one, FunctionType):
-                try:
-                    cloudpickle.dumps(one)
-                except Exception:
-                    return UnsupportedError(
-                        f"the function {function.__name__} uses {name}, a {type(one).__name__} that cannot be sent to "
-                        f"workers ({error}); make it inside the function"
-                    )
+    """An error that names the variable or attribute that cannot be pickled; None for an argument itself."""
+    if (found := _culprit(value, frozenset())) is None:
+        return None
+    owner, name, one = found
+    what, advice = f"{type(owner).__name__} has", f"leave {name} out in its __getstate__, or make it in the call"
+    if isinstance(owner, FunctionType):
+        what, advice = f"function {owner.__name__} uses", "make it inside the function"
+    return UnsupportedError(
+        f"the {what} {name}, a {type(one).__name__} that cannot be sent to workers ({error}); {advice}"
+    )
+
+
+def _culprit(value: Any, within: frozenset[int]) -> tuple[Any, str, Any] | None:
+    """The innermost part of a value that cannot be pickled and has a name: (its owner, name, part)."""
+    for name, one in () if id(value) in within else _held(value):
+        try:
+            cloudpickle.dumps(one)
+        except Exception:
+            return _culprit(one, within | {id(value)}) or (None if name is None else (value, name, one))
     return None
+
+
+def _held(value: Any) -> Iterator[tuple[str | None, Any]]:
+    """Yield the parts of a value: variables and attributes with their names, elements and arguments without."""
+    if isinstance(value, FunctionType):
+        yield from _surroundings(value)
+    elif isinstance(value, MethodType):
+        yield None, value.__self__
+    elif isinstance(value, functools.partial):
+        yield None, (value.func, *value.args, value.keywords)
+    elif isinstance(value, tuple | list | dict):
+        yield from ((None, one) for one in islice(value.values() if isinstance(value, dict) else value, _MOST))
+    elif not isinstance(value, type):
+        yield from islice(getattr(value, "__dict__", {}).items(), _MOST)
 
 
 def _functions(value: Any) -> Iterator[FunctionType]:
