@@ -44,6 +44,8 @@ SPARSE = {  # functions whose results stay sparse
     "sine": lambda x, y, z: np.sin(x),
     "log1p": lambda x, y, z: np.log1p(abs(x)),
     "square": lambda x, y, z: np.multiply(x, x),
+    "method multiply": lambda x, y, z: x.multiply(z),
+    "method power": lambda x, y, z: x.power(3),
 }
 DENSE = {  # vectors and numbers, and functions with a dense array
     "sum": lambda x, y, z: x.sum(),
@@ -95,6 +97,21 @@ def test_sums_keep_axes_and_count(lazy):
     x, y, _ = lazy
     np.testing.assert_allclose(x.sum(axis=1, keepdims=True).fetch(), A.toarray().sum(1, keepdims=True))
     np.testing.assert_array_equal(mt.count_nonzero(y, axis=0).fetch(), np.count_nonzero(B.toarray(), axis=0))
+
+
+def test_stored_elements_are_counted(lazy):
+    x, y, _ = lazy
+    assert (x.nnz, (x * y).nnz, x[5:5].nnz) == (A.nnz, (A * B).nnz, 0)
+    assert int(x.count_nonzero()) == A.count_nonzero()
+    assert not hasattr(mt.asarray(D).map_blocks(lambda block: block, dtype=float), "nnz")
+
+
+def test_methods_of_scipy_that_tensors_lack_are_named(lazy):
+    for name in ("tocsc", "diagonal", "indices"):
+        with pytest.raises(AttributeError, match=rf"jmars has no {name} for arrays of other libraries; use x\.todense"):
+            getattr(lazy[0], name)
+    with pytest.raises(AttributeError, match="no attribute 'no_such'"):
+        lazy[0].no_such
 
 
 def test_rows_and_lines_have_one_axis(lazy):

@@ -18,15 +18,15 @@ TABLE = """
             tensor/ops/*random*
    905  parts: only what results need is read
             tensor/parts.py optimize/parts.py optimize/sources.py
-  2555  files
+  2585  files
             tensor/files.py tensor/zarr_arrays.py tensor/whole_zarr.py tensor/ops/npy.py tensor/atomic_file.py
   1860  formats of images, telescopes, weather and tables
             tensor/formats/*
- 16110  NumPy functions
+ 16145  NumPy functions
             tensor/ops/*
   2055  masked arrays
             tensor/ma/*
-  1545  foreign chunks and duck arrays
+  1560  foreign chunks and duck arrays
             tensor/chunk_types/* tensor/array_api.py array_api.py tensor/numba_values.py
    960  spawn
             tensor/spawn.py remote.py

@@ -39,6 +39,7 @@ USER_CLASSES = {
     "Generator": "np.random.default_rng()",
     "RandomState": "np.random.RandomState()",
     "PlannedRun": "Tensor.plan()",
+    "DuckTensor": "mt.asarray of a sparse array",
     "MemoryFlags": "Tensor.flags",
     "_TensorIterator": "np.nditer(x)",
     "_TensorBroadcast": "np.broadcast(x, y)",

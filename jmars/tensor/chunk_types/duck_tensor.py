@@ -148,6 +148,15 @@ class DuckTensor(Operators[Any]):
         self.data.resolve_lengths()
         return sum(self.data.chunks[0])
 
+    @property
+    def nnz(self) -> int:
+        """Number of elements that sparse chunks store; computes the array unless the cluster holds the chunks."""
+        if not hasattr(self.sample, "nnz"):
+            raise AttributeError(f"arrays of {type_name(self.sample)} have no nnz", name="nnz", obj=self)
+        calls = [ChunkCall(((0, number),), (), (1,)) for number, _ in enumerate(grid_indices(self.chunks)[1])]
+        counts = arrays("nnz", _n_stored, [(self.data, True)], calls, ((1,) * len(calls),), np.dtype(np.int64))
+        return int(counts.sum())
+
     def __repr__(self) -> str:
         kind = type_name(self.sample)
         known = f"shape={self.shape}, dtype={self.dtype}, chunks={self.chunks}, op={self.data.op.label!r}"
@@ -174,7 +183,7 @@ class DuckTensor(Operators[Any]):
     def __getattr__(self, name: str) -> Any:
         if hasattr(type(self), name):  # a property raised AttributeError: raise the error again
             return object.__getattribute__(self, name)
-        if name.startswith("_") or not hasattr(np.ndarray, name):
+        if name.startswith("_") or not (hasattr(np.ndarray, name) or hasattr(self.sample, name)):
             raise AttributeError(f"'DuckTensor' object has no attribute {name!r}", name=name, obj=self)
         try:
             return partial(function_named(name), self)
@@ -501,6 +510,10 @@ def dtype_of(value: Any) -> np.dtype[Any]:
     """
     given = value.dtype
     return given if isinstance(given, np.dtype) else np.dtype(str(given).rpartition(".")[2])
+
+
+def _n_stored(block: Any) -> np.ndarray[Any, Any]:
+    return np.array([block.nnz])
 
 
 def dense(value: Any) -> np.ndarray[Any, Any]:
