@@ -64,6 +64,7 @@ from jmars.tensor.ops.npy import (
     loaded,
     opened,
     read_header,
+    url_stamp,
     write_file,
 )
 from jmars.tensor.protocols import call, offers
@@ -579,7 +580,7 @@ def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offs
     path, given = file if is_url(file) else os.path.abspath(os.fspath(file)), check_dtype(dtype)
     if is_url(file):
         with opened(path, storage_options) as stream:
-            size, stamp = stream.size, 0
+            size, far = stream.size, url_stamp(stream)
     else:
         size, stamp = file_stamp(os.stat(path))
     there = max(0, size - offset) // given.itemsize
@@ -590,7 +591,7 @@ def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offs
     if np.prod(whole, dtype=object) > wanted:
         raise ValueError(f"{path} has {wanted} elements of {given} after byte {offset}, too few for shape {whole}")
     if is_url(file):
-        return RemoteArray(path, storage_options, whole, given, offset).tensor(chunk_size, chunks)
+        return RemoteArray(path, storage_options, whole, given, offset, stamp=far).tensor(chunk_size, chunks)
     return loaded(Layout.contiguous(path, whole, given, offset, (size, stamp), False), chunk_size, chunks)
 
 

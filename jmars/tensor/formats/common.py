@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -32,9 +32,9 @@ def place_of(path: Any) -> str:
     return path if is_url(path) else os.path.abspath(os.fspath(path))
 
 
-def file_of(place: str, options: Any) -> Any:
-    """What a library opens to read a place: the path, or an open file of fsspec."""
-    return opened(place, options) if is_url(place) else place
+def file_of(place: str, options: Any, stamp: Hashable = None) -> Any:
+    """What a library opens to read a place: the path, or an open file of fsspec, with this stamp if one is given."""
+    return opened(place, options, stamp) if is_url(place) else place
 
 
 def path_to_write(path: Any, kind: str) -> str:

@@ -19,9 +19,9 @@ import math
 import os
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,7 +33,7 @@ from jmars.tensor.chunk_types.duck_tensor import ChunkCall, arrays
 from jmars.tensor.engine import get_engine
 from jmars.tensor.formats.common import file_of, library, path_to_write, place_of, reading
 from jmars.tensor.from_array import Composite
-from jmars.tensor.ops.npy import file_stamp, from_blocks, is_url
+from jmars.tensor.ops.npy import file_stamp, from_blocks, is_url, url_stamp
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.splits import chunk_bytes, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -119,9 +119,11 @@ def _files(path: Any, options: Any) -> list[str]:
         from fsspec.core import url_to_fs
 
         system, within = url_to_fs(place, **(options or {}))
+        system.invalidate_cache()  # files may have come since an earlier listing
         names = system.glob(within) if glob.has_magic(within) else _in_order(within, system.find(within))
         found = [system.unstrip_protocol(name) for name in names]
         found = found or [place]
+        system.invalidate_cache()  # a listing may word times other than the answer to a worker that opens the file
     elif os.path.isdir(place):
         names = [os.path.join(folder, name) for folder, _, below in os.walk(place) for name in below]
         found = _in_order(place, names)
@@ -155,7 +157,7 @@ class _Head:
     schema: Any
     rows: tuple[int, ...]  # of its row groups
     metadata: Any
-    stamp: tuple[int, int] | None
+    stamp: Hashable
 
     def may_miss(self, name: str) -> bool:
         """Whether a column may have missing elements."""
@@ -172,23 +174,25 @@ class _Head:
 
 
 def _head(place: str, options: Any) -> _Head:
-    stamp = None if is_url(place) else file_stamp(os.stat(place))
-    with _parquet(place, options) as file:
+    with reading(place, "Parquet"), ExitStack() as stack:
+        far = stack.enter_context(file_of(place, options)) if is_url(place) else None
+        stamp = file_stamp(os.stat(place)) if far is None else url_stamp(far)
+        file = stack.enter_context(library("pyarrow.parquet", "arrow").ParquetFile(far or place))
         metadata = file.metadata
         rows = tuple(metadata.row_group(k).num_rows for k in range(metadata.num_row_groups))
         return _Head(file.schema_arrow, rows, metadata, stamp)
 
 
 @contextmanager
-def _parquet(place: str, storage: Any, stamp: tuple[int, int] | None = None) -> Iterator[Any]:
-    """An open Parquet file; with the stamp of a local file, the footer of an earlier call is used again."""
+def _parquet(place: str, storage: Any, stamp: Any) -> Iterator[Any]:
+    """An open Parquet file with the stamp; the footer of a local file that an earlier call read is used again."""
     parquet = library("pyarrow.parquet", "arrow")
     with reading(place, "Parquet"):
-        if stamp is not None and file_stamp(os.stat(place)) != stamp:
+        if not is_url(place) and file_stamp(os.stat(place)) != stamp:
             raise StorageError(f"{place} has changed since it was loaded; load it again")
-        footer = None if stamp is None else _footer(place, stamp)
+        footer = None if is_url(place) else _footer(place, stamp)
         options = {"metadata": footer, "page_checksum_verification": True}
-        with parquet.ParquetFile(file_of(place, storage), **options) as file:
+        with parquet.ParquetFile(file_of(place, storage, stamp), **options) as file:
             yield file
 
 
@@ -254,7 +258,7 @@ class ColumnReader:
     """Reads rows of a column, on a worker."""
 
     places: tuple[str, ...]
-    stamps: tuple[tuple[int, int] | None, ...]  # of files; None at URLs
+    stamps: tuple[Hashable, ...]  # of files
     options: Any = field(repr=False)  # of fsspec
     ends: tuple[int, ...]  # rows up to the end of each row group
     groups: tuple[tuple[int, int], ...]  # numbers of the file and of the group within
@@ -270,7 +274,8 @@ class ColumnReader:
             return as_tensor(np.empty(shape, self.dtype))
         lengths = np.diff(self.ends, prepend=0).tolist()
         regular = len({*lengths[:-1], max(lengths)}) == 1
-        is_local, size = None not in self.stamps, self.dtype.itemsize  # a group as Arrow has it, and as elements
+        is_local = not any(map(is_url, self.places))
+        size = self.dtype.itemsize  # of the elements; Arrow takes as much for a group, and more while it decodes
         return from_blocks(
             self, shape, self.dtype, chunks=(cut, *((n,) for n in self.width)), name="from_parquet",
             pieces=(lengths[0], *self.width) if regular else (), holds=(size, 3 * size, 1), pure=is_local,

@@ -134,7 +134,8 @@ def load(file: Any, mmap_mode: Any = None, allow_pickle: bool = False, *, chunk_
                 shape, fortran, dtype = read_header(stream, file)
             except ObjectArrayError as error:  # NumPy, which reads objects, takes a URL for a path
                 raise UnsupportedError(f"{file} holds Python objects; copy it to a folder and give the path") from error
-            return RemoteArray(file, storage_options, shape, dtype, stream.tell(), fortran).tensor(chunk_size, chunks)
+            far = RemoteArray(file, storage_options, shape, dtype, stream.tell(), fortran, url_stamp(stream))
+            return far.tensor(chunk_size, chunks)
     path = os.path.abspath(os.fspath(file))
     with open(path, "rb") as stream:
         if stream.read(len(ZIP)) == ZIP:
@@ -523,8 +524,14 @@ def is_url(place: Any) -> TypeGuard[str]:
     return isinstance(place, str) and "://" in place
 
 
-def opened(url: str, options: Any) -> Any:
-    """A file of fsspec, open for reading; at most 32 MiB of it are kept, in blocks."""
+def opened(url: str, options: Any, stamp: Hashable = None) -> Any:
+    """A file of fsspec, open for reading; at most 32 MiB of it are kept, in blocks.
+
+    Raises
+    ------
+    StorageError
+        If a stamp of `url_stamp` is given and the file has another.
+    """
     try:
         from fsspec.core import url_to_fs
     except ImportError as error:
@@ -534,7 +541,22 @@ def opened(url: str, options: Any) -> Any:
         raise UnsupportedError(
             f"{url} lies in the memory of this process; read it by NumPy from fsspec.open(...).open()"
         )
-    return system.open(path, "rb", block_size=2**20, cache_type="blockcache", cache_options={"maxblocks": 32})
+    file = system.open(path, "rb", block_size=2**20, cache_type="blockcache", cache_options={"maxblocks": 32})
+    if stamp is not None and url_stamp(file) != stamp:
+        file.close()
+        raise StorageError(f"{url} has changed since it was loaded; load it again")
+    return file
+
+
+# fields of a file in stores of fsspec that change with a write: entity tags and digests, then times
+_OF_A_WRITE = """ETag etag generation Content-MD5 content_md5 Digest md5Hash Last-Modified LastModified last_modified
+    updated mtime modified""".split()  # noqa: SIM905
+
+
+def url_stamp(file: Any) -> Hashable:
+    """Stamp of an open file of fsspec: the size, and the tag or else the time of the last write."""
+    told = getattr(file, "details", None) or file.fs.info(file.path)
+    return told["size"], next((str(told[name]) for name in _OF_A_WRITE if told.get(name) is not None), None)
 
 
 @dataclass(frozen=True)
@@ -547,6 +569,7 @@ class RemoteArray:
     dtype: np.dtype[Any]
     offset: int  # bytes before the first element
     fortran: bool = False
+    stamp: Hashable = None  # of `url_stamp`
 
     def tensor(self, chunk_size: ChunkSize, chunks: ChunkSize) -> Tensor:
         """The array, to be read by workers."""
@@ -571,7 +594,7 @@ class RemoteArray:
         corners = itertools.product(*(range(one.start, one.stop) for one in box[: max(axis, 0)]), first)
         starts = [self.offset + sum(map(mul, corner, steps)) for corner in corners]
         ends = [start + (lengths[axis] if box else 1) * row for start in starts]
-        with opened(self.url, self.options) as file:
+        with opened(self.url, self.options, self.stamp) as file:
             found = b"".join(file.fs.cat_ranges([file.path] * len(starts), starts, ends, on_error="raise"))
         if len(found) > whole:
             raise StorageError(f"the server of {self.url} ignores ranges of bytes; copy the file and read the copy")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
+from datetime import datetime
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +13,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.errors import StorageError, UnsupportedError
 from jmars.tensor.ops import npy
-from jmars.tensor.ops.npy import RemoteArray
+from jmars.tensor.ops.npy import RemoteArray, url_stamp
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
 VALUES = np.arange(24 * 17 * 5.0).reshape(24, 17, 5)
@@ -37,6 +40,27 @@ def test_npy_at_a_url(url, values):
         assert found.dtype == values.dtype
     if values.ndim == 3:
         np.testing.assert_array_equal(mt.load(url, chunk_size=7)[3:20:4, [1, 5, 16], 2], values[3:20:4, [1, 5, 16], 2])
+
+
+def test_a_file_at_a_url_that_changes_is_told(url, tmp_path):
+    np.save(tmp_path / "a.npy", VALUES)
+    found, plain = mt.load(url), mt.fromfile(url, offset=128)
+    np.save(tmp_path / "a.npy", VALUES + 1)
+    os.utime(tmp_path / "a.npy", (0, 0))
+    for x in (found, plain):
+        with pytest.raises(StorageError, match="has changed since it was loaded"):
+            x.fetch()
+    np.testing.assert_array_equal(mt.load(url), VALUES + 1)
+
+
+TAG, TIME = {"ETag": '"a"'}, {"LastModified": datetime(2026, 1, 1)}
+
+
+@pytest.mark.parametrize(
+    "told, stamp", [(TAG | TIME, '"a"'), (TIME, "2026-01-01 00:00:00"), ({"mtime": 0.5}, "0.5"), ({}, None)]
+)
+def test_stamps_are_what_stores_tell_of_a_write(told, stamp):
+    assert url_stamp(SimpleNamespace(details={"size": 3, "name": "x", **told})) == (3, stamp)
 
 
 def test_an_archive_at_a_url_is_refused_by_name(url):

@@ -80,15 +80,17 @@ def test_lists_of_integers_are_tensors(cluster, tmp_path, dtype):
     _same(mt.from_arrow(pq.read_table(tmp_path / "a"))["v"].fetch(), rows)
 
 
-def test_a_file_that_changes_is_told_also_after_a_read(cluster, tmp_path):
+@pytest.mark.parametrize("place", ["{}/a.parquet", "file://{}/a.parquet", "file://{}"])
+def test_a_file_that_changes_is_told_also_after_a_read(cluster, tmp_path, place):
     pq.write_table(pa.table({"x": np.arange(N)}), tmp_path / "a.parquet", compression="none")
-    x = mt.from_parquet(tmp_path / "a.parquet")["x"]
+    x = mt.from_parquet(place.format(tmp_path))["x"]
     assert x[:2].fetch().tolist() == [0, 1]
     pq.write_table(pa.table({"x": np.arange(N) + 1}), tmp_path / "b.parquet", compression="none")
     os.utime(tmp_path / "b.parquet", (0, 0))
     os.replace(tmp_path / "b.parquet", tmp_path / "a.parquet")
     with pytest.raises(StorageError, match="has changed since it was loaded"):
         (x * 2)[:2].fetch()
+    assert mt.from_parquet(place.format(tmp_path))["x"][:2].fetch().tolist() == [1, 2]
 
 
 def test_masked_arrays_without_a_mask_are_written(cluster, tmp_path):
