@@ -1,81 +1,15 @@
-"""scikit-learn's own array API tests on tensors, and what SciPy and scikit-learn do with them.
+"""What SciPy and scikit-learn do with tensors: the tables of docs/reference/libraries.md.
 
-    python -m tests.libraries tests [-k NAMES]     # scikit-learn's tests, with jmars.array_api as the only namespace
-    python -m tests.libraries table                # the table of docs/reference/libraries.md
-
-The tests are those of the installed scikit-learn whose parameters are array namespaces: estimators, metrics, utilities.
-They compute in this process. The table runs each estimator and function on a tensor of some megabytes and counts what
-comes into this process: nothing (lazy), scalars and small arrays, or the array.
+Each estimator and function runs on a tensor of some megabytes, and what comes into this process is counted: nothing
+(lazy), scalars and small arrays, or the array.
 """
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
-import sys
-from collections import Counter, defaultdict
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-
-import pytest
-
-NAMESPACE = "jmars.array_api"
-
-
-class OnTensors:
-    """Keeps the tests of the namespace, and collects how they end."""
-
-    def __init__(self) -> None:
-        self.ended: dict[str, list[str]] = defaultdict(list)
-        self.causes: Counter[str] = Counter()
-
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Leave out the others."""
-        items[:] = [item for item in items if NAMESPACE in item.name]
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
-        """Compute in this process."""
-        from jmars.tensor.engine import current_engine, set_engine
-        from tests.tensor.engine import OneByOne
-
-        before = current_engine()
-        set_engine(OneByOne())
-        try:
-            return (yield)
-        finally:
-            set_engine(before)
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note the result of a test."""
-        if report.when == "call" or report.skipped or report.failed:
-            self.ended[report.outcome].append(report.nodeid.rpartition("sklearn/")[2])
-        if report.failed:
-            crash = getattr(report.longrepr, "reprcrash", None)
-            self.causes[(crash.message if crash else str(report.longrepr)).splitlines()[0][:160]] += 1
-
-
-def run_tests(names: str) -> int:
-    """Run scikit-learn's tests; 1 if one fails."""
-    os.environ["SCIPY_ARRAY_API"] = "1"
-    import sklearn
-    from sklearn.utils import _array_api
-
-    _array_api.yield_namespaces = lambda include_numpy_namespaces=True: iter([NAMESPACE])
-    folder = Path(sklearn.__file__).parent
-    files = [str(one) for one in sorted(folder.rglob("test_*.py")) if "yield_namespace" in one.read_text()]
-    plugin = OnTensors()
-    options = ["-q", "--no-header", "--tb=short", "-W", "ignore", "-p", "no:cacheprovider", "-c", os.devnull]
-    pytest.main([*options, f"--rootdir={folder.parent}", *(["-k", names] if names else []), *files], plugins=[plugin])
-    print({outcome: len(tests) for outcome, tests in plugin.ended.items()})
-    for name in plugin.ended["failed"]:
-        print("   ", name)
-    for cause, count in plugin.causes.most_common():
-        print(f"{count:5}  {cause}")
-    return bool(plugin.ended["failed"])
-
 
 # Estimators that scikit-learn 1.9 lists as compatible, with the methods that follow `fit`.
 ESTIMATORS = {
@@ -232,16 +166,3 @@ def print_table() -> int:
         names = {"xp": xp, "table": x, "line": line, short: getattr(importlib.import_module(f"scipy.{module}"), short)}
         row(f"scipy.{name}", watched(lambda text=text, names=names: eval(text, names)))
     return 0
-
-
-def main() -> int:
-    """Run the tests, or print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["tests", "table"])
-    parser.add_argument("-k", dest="names", default="", help="only tests with such names, as pytest's -k")
-    given = parser.parse_args()
-    return run_tests(given.names) if given.what == "tests" else print_table()
-
-
-if __name__ == "__main__":
-    sys.exit(main())
