@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 import sys
 import sysconfig
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -394,7 +395,12 @@ def is_library(frame: FrameType) -> bool:
     return name not in _OURS and frame.f_code.co_filename.startswith(libraries())
 
 
-@functools.cache
 def libraries() -> tuple[str, ...]:
-    """Folders of Python's own modules and of installed packages."""
-    return tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
+    """Folders of Python's own modules and of installed packages, also of the user and of a parent environment."""
+    return _libraries(tuple(sys.path))
+
+
+@functools.lru_cache(2)
+def _libraries(path: tuple[str, ...]) -> tuple[str, ...]:
+    installed = {one for one in path if os.path.basename(one) in ("site-packages", "dist-packages")}
+    return tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")} | installed)
