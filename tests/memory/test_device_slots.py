@@ -86,11 +86,10 @@ def test_what_can_never_fit_is_known():
 def test_slots_of_chunks_and_operands_under_way_never_overlap(operands, window):
     slots, size = slots_of(8, lambda chunk: chunk * 7 % 13), dict[int, int]()
     under_way: list[DeviceGrant] = []
-    scratches: dict[int, int] = {-1: 0}  # bytes by offset
+    scratches: dict[int, int] = {}  # bytes by offset
     for inputs, (out, nbytes), scratch, done in operands:
         read = [(chunk, size.setdefault(chunk, nbytes)) for chunk, nbytes in dict(inputs).items() if chunk != out]
-        size[out] = nbytes
-        grant = slots.grant(read, (out, nbytes), scratch)
+        grant = slots.grant(read, (out, size.setdefault(out, nbytes)), scratch)  # a chunk has one size
         if not isinstance(grant, DeviceGrant):
             assert grant == []
             while under_way:
@@ -101,9 +100,10 @@ def test_slots_of_chunks_and_operands_under_way_never_overlap(operands, window):
         held |= {place.offset: size[place.chunk] for place in slots.places.values()}
         under_way.append(grant)
         scratches |= {grant.scratch: scratch} if scratch else {}
-        for at, length in [*held.items(), *((one.scratch, scratches[one.scratch]) for one in under_way)]:
+        working = [(one.scratch, scratches[one.scratch]) for one in under_way if one.scratch >= 0]
+        for at, length in [*held.items(), *working]:
             assert at + length <= used.size
-            used[max(at, 0) : at + length] += 1
+            used[at : at + length] += 1
         assert used.max() <= 1
         while len(under_way) > window:
             slots.settle(under_way.pop(0), done)
