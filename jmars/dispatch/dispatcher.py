@@ -25,7 +25,7 @@ from jmars.processes.executor_messages import OFFER, RUN, RUN_ON_DEVICE, OfferWo
 from jmars.units import format_bytes
 
 LOOSE = 16  # operands with results of unknown size that wait, for each in a batch of a worker
-WAITING = 32  # operands of a batch that mostly wait: an executor begins them all at once
+WAITING = 32  # operands of a batch that mostly wait, and at most twice as many as an executor begins at once
 BRIEF = 0.0005  # seconds; in a shorter batch of such operands, readers of their results may always wait
 
 
@@ -148,7 +148,7 @@ class Dispatcher:
         wire: list[tuple[Any, ...]] = []
         seconds = 0.0
         has_gpu, lost, on_device = worker.slots is not None, self._gpus.lost, False
-        rows: Sequence[tuple[int, bool, bool, bool]] = ()  # of the batch's table, with `alone`
+        rows: Sequence[tuple[int, bool, bool, int]] = ()  # of the batch's table, with `alone`
         alone = False  # whether an operand is sent in a batch of its own
         turn, ready = self._turn(), worker.accepts and not worker.batches
         waiting = len(queue) if turn is None else queue.size(turn)
@@ -189,7 +189,7 @@ class Dispatcher:
                 if on_device:
                     slot = self._admit_on_device(worker, table, operand)
                 elif users:
-                    slot = memory.admit_function(table, operand, program, loose)
+                    slot = memory.admit_function(table, operand, program, loose, waits > 0 and batch is not None)
                 elif loose:
                     slot = memory.admit_loose(table, operand, program)
                 else:
@@ -224,7 +224,7 @@ class Dispatcher:
                 wire.append((program, slot, inputs, args, device_order(grant)))
             else:
                 seconds += BATCH_SECONDS if is_suspect else seconds_of(program)
-                least = WAITING if waits and not is_suspect else 0
+                least = 0 if is_suspect else min(WAITING, 2 * waits)
                 if not loose:
                     wire.append((program, slot, inputs_of(table, operand), args))
                 else:

@@ -147,7 +147,7 @@ class ProgramTable:
         self._numbers: dict[Any, int] = {}
         self._of_job: dict[int, list[int]] = {}  # job number: numbers of its table's programs
         self._sizes: dict[int, int] = {}  # bytes of the pickles of programs that were sent
-        self._rows: dict[int, list[tuple[int, bool, bool, bool]]] = {}  # job number: result of `rows`
+        self._rows: dict[int, list[tuple[int, bool, bool, int]]] = {}  # job number: result of `rows`
         self._backends: dict[int, str] = {}  # by number, as executors report
         self._told: dict[int, set[int]] = {}  # job number: rows whose back end `backends` has returned
 
@@ -180,8 +180,8 @@ class ProgramTable:
         """Numbers of the rows of the job's programs."""
         return self._of_job[table.number]
 
-    def rows(self, table: JobTable) -> list[tuple[int, bool, bool, bool]]:
-        """(Number, is loose, calls a user's function, waits) of the rows of the job's programs.
+    def rows(self, table: JobTable) -> list[tuple[int, bool, bool, int]]:
+        """(Number, is loose, calls a user's function, calls begun ahead) of the rows of the job's programs.
 
         A loose program reads or gives chunks of unknown size.
         """

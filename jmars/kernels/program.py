@@ -201,7 +201,7 @@ class Call(Struct, frozen=True):
     # `target(out, params, arg)`: the part of `out` that its last input is written to; computed there, the input is None
     target: Callable[[Array, tuple[Any, ...], Any], Array] | None = None
     reads: int = 0  # bytes of a source: a file, or a function of `from_blocks`
-    waits: int = 0  # bytes of a result of a function that mostly waits, as for a network: begun ahead (ops/npy.py)
+    waits: int = 0  # calls of a function that mostly waits, as for a network, that are begun ahead (ops/npy.py)
 
     def __eq__(self, other: object) -> bool:
         return _equal_fields(self, other)
@@ -265,9 +265,9 @@ class Program:
         return any(isinstance(step, Call) and step.runs_user_code for step in self.steps)
 
     @property
-    def waits(self) -> bool:
-        """Whether a step mostly waits."""
-        return any(isinstance(step, Call) and step.waits for step in self.steps)
+    def waits(self) -> int:
+        """Calls of functions that mostly wait that are begun ahead."""
+        return min((step.waits for step in self.steps if isinstance(step, Call) and step.waits), default=0)
 
     @cached_property
     def work_per_input(self) -> int:

@@ -161,10 +161,10 @@ class Admission:
             return -1
         return slot
 
-    def admit_function(self, table: JobTable, operand: int, program: int, loose: bool) -> int:
+    def admit_function(self, table: JobTable, operand: int, program: int, loose: bool, beside: bool = False) -> int:
         """`admit` for an operand that calls a user's function; `program` is the program's number on this host."""
-        if self._functions.is_plain(program) and 0 < self._events.usual_seconds(program) < BRIEF:
-            if not loose:  # many of them share a batch, so each is promised its own figure
+        if self._functions.is_plain(program) and (beside or 0 < self._events.usual_seconds(program) < BRIEF):
+            if not loose:  # many of them share a batch (`beside` the first): each is promised its own figure
                 return self.admit(table, operand)
             slot = self.admit_at_once(table, operand, program)
             if slot >= 0:

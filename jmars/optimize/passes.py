@@ -11,7 +11,7 @@ fusion too, for the live view and for errors. The small passes are here:
 - Windows are views of their input (apply.py) as long as a single fused operand reads them. Where several do, such as
   the sum and the deviations of a variance, storing the windows would take many times the input's bytes. So windows, and
   masks and the like computed of windows alone, are repeated for each reader.
-- Elementwise functions of windows are computed of the elements, each once, before the windows are made. Reductions and
+- Elementwise functions of windows are computed of the elements before the windows are made. Reductions and
   products of matrices read windows in place.
 - Elementwise tensors of equal shape and chunks are fused by the rule of regions.py: a tensor joins its readers if all
   readers are in the same group, are elementwise and have the tensor's shape and chunks. The pass costs microseconds per

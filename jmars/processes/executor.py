@@ -68,7 +68,7 @@ from jmars.processes.rlimit_guard import RlimitGuard, is_out_of_memory
 from jmars.processes.vitals import Meter
 from jmars.storage.arena import HEADER
 from jmars.tensor.ops.map_blocks import unpickled
-from jmars.tensor.ops.npy import AHEAD, AHEAD_BYTES, ahead, begin_ahead, forget_ahead
+from jmars.tensor.ops.npy import AHEAD, ahead, begin_ahead, forget_ahead
 
 TRIM_ALWAYS = 1 << 62
 TRIM_BYTES = 2**20  # least scratch of a batch after which freed memory is returned to the system
@@ -90,7 +90,7 @@ class _Ready:
         self.loose = program if program.has_unsized else None  # `UnsizedRunner` runs loose programs
         taking = [step for step in program.steps if step.takes_args]
         self.waits = [(k, step) for k, step in enumerate(taking) if isinstance(step, Call) and step.waits]
-        self.most_ahead = min([AHEAD, *(AHEAD_BYTES // step.waits for _, step in self.waits)])
+        self.most_ahead = program.waits or AHEAD
 
 
 class _Broken:
@@ -255,11 +255,9 @@ def _run_batch(
         return slot
 
     most_ahead = min(programs[row[0]].most_ahead for row in operands)
-    calls = (
-        deque(one for row in operands for k, step in programs[row[0]].waits for one in ahead(step, row[3][k]))
-        if most_ahead > 1
-        else None
-    )
+    begun = [(step, row[3][k]) for row in operands if most_ahead > 1 for k, step in programs[row[0]].waits]
+    calls = deque(one for step, arg in begun for one in ahead(step, arg))
+    beside = min(len(calls), most_ahead) * max((step.work for step, _ in begun), default=0)  # bytes of other calls
     for number, out, ins, args in operands:
         if calls:
             begin_ahead(calls, most_ahead)
@@ -269,8 +267,8 @@ def _run_batch(
             cap, caps = caps[0], caps[1:]
             if cap is None:
                 granted.end()
-            elif cap[1] or granted.cap != cap[0]:
-                granted.begin(*cap)  # stays for the next operands of the batch with the same cap
+            elif cap[1] or granted.cap != cap[0] + beside:
+                granted.begin(cap[0] + beside, cap[1])  # stays for the next operands of the batch with the same cap
         try:
             if stop_flags[stop_flag]:
                 raise ExecutionInterrupted("the job was told to stop")

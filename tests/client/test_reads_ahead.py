@@ -14,7 +14,7 @@ from jmars.tensor.ops.npy import AHEAD, AHEAD_BYTES
 from jmars.tensor.tensor_graph import TensorGraph
 
 VALUES = np.arange(512.0).reshape(64, 8)
-LARGE = AHEAD_BYTES // 8  # elements of a result that takes as much as all calls begun ahead
+LARGE = AHEAD_BYTES // 16 + 2048  # elements of a result of which no two are begun ahead
 pytestmark = pytest.mark.usefixtures("only_jobs")
 
 
@@ -91,7 +91,7 @@ def test_large_results_of_which_a_part_is_taken_are_not_read_ahead():
         return np.ones((1, box[1].stop - box[1].start))
 
     x = mt.from_blocks(read, (8, LARGE), float, chunks=(1, -1), takes="boxes", waits=True)
-    assert x[:, ::1024].sum() == 8 * LARGE // 1024
+    assert x[:, ::1024].sum() == 8 * -(-LARGE // 1024)
 
 
 def test_large_results_behind_small_ones_are_not_read_ahead():
@@ -112,10 +112,10 @@ def test_small_parts_of_large_pieces_are_not_read_ahead():
     assert x[:, :4].sum() == 32
 
 
-def test_large_results_are_not_sent_in_batches_of_calls_that_wait():
-    def waits(elements):
+def test_results_that_are_begun_ahead_take_a_bounded_memory():
+    def ahead(elements):
         x = mt.from_blocks(VALUES.__getitem__, (8, elements), float, chunks=(1, -1), waits=True)
         (program,) = compile_graph(TensorGraph.of([x.data]), {}).after.programs
         return program.waits, program.work // (elements * 8)
 
-    assert waits(1000) == (True, 1 + AHEAD) and waits(LARGE) == (False, 1)
+    assert ahead(1000) == (AHEAD, 1) and ahead(AHEAD_BYTES // 32) == (4, 1) and ahead(LARGE) == (0, 1)

@@ -740,9 +740,8 @@ class FromBlocks(Operand):
         return add_by_class(builder, program, which.reshape(-1), rows, args).reshape(output.grid)
 
     def _call(self, function: Callable[..., None], chunk: ChunkType, work: int, reads: int) -> Call:
-        waits = max(1, work) if self.waits and 2 * work <= AHEAD_BYTES else 0  # larger results are made one by one
-        how: Any = {"runs_user_code": True, "reads": reads, "waits": waits}
-        work += min(AHEAD_BYTES, AHEAD * waits)
+        ahead = min(AHEAD, AHEAD_BYTES // max(1, work)) if self.waits else 0
+        how: Any = {"runs_user_code": True, "reads": reads, "waits": ahead if ahead > 1 else 0}
         return Call(function, (self.function, self.blob), (), chunk, True, work, **how)
 
     def _memory(self, lengths: Sequence[int], spans: Sequence[int], direct: bool) -> int:
@@ -854,7 +853,7 @@ def _reads_into(blob: bytes, box: Any, out: Array) -> bool:
 
 
 AHEAD = 32  # calls of functions that wait that are begun ahead in an executor, each in a thread
-AHEAD_BYTES = 2**25  # that they take
+AHEAD_BYTES = 2**27  # that they take
 _begun: dict[tuple[bytes, Any], Future[Any]] = {}  # by function and bounds of the box
 
 
