@@ -48,7 +48,7 @@ from jmars.tensor.operand import Splits
 from jmars.tensor.ops.groups import GROUPED, reduce_groups
 from jmars.tensor.ops.gufuncs import apply_gufunc
 from jmars.tensor.ops.map_blocks import map_blocks, single_chunk_along
-from jmars.tensor.ops.npy import from_blocks
+from jmars.tensor.ops.npy import from_blocks, open_pieces
 from jmars.tensor.splits import COUNTED_BYTES, chunk_bytes, common_splits, decide_splits, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.zarr_arrays import is_shared, many_requests, pieces_at_once, zarr_folder
@@ -314,19 +314,14 @@ def _reader(blob: bytes) -> _Reader:
 
 
 class _FilePickler(cloudpickle.Pickler):  # type: ignore[misc]  # it carries no types
-    """Pickles arrays in files; a file of fsspec that reads ahead, megabytes at each jump of HDF5, is read in blocks."""
+    """Pickles arrays in files; a file of fsspec that reads ahead, megabytes at each jump of HDF5, is read in pieces."""
 
     def reducer_override(self, obj: Any) -> Any:
         """Opens such a file in another way."""
         fsspec: Any = sys.modules.get("fsspec.spec")
         if fsspec and isinstance(obj, fsspec.AbstractBufferedFile) and getattr(obj.cache, "name", "") == "readahead":
-            return _in_blocks, (obj.fs, obj.path, obj.size)
+            return functools.partial(open_pieces, size=obj.size), (obj.fs, obj.path)
         return super().reducer_override(obj)
-
-
-def _in_blocks(system: Any, path: str, size: int) -> Any:
-    how = {"cache_type": "blockcache", "cache_options": {"maxblocks": 32}}
-    return system.open(path, "rb", block_size=2**20, size=size, **how)
 
 
 def adapt() -> None:

@@ -345,3 +345,9 @@ def test_a_file_that_reads_ahead_is_read_in_blocks_on_workers(tmp_path, chosen, 
         assert copy.read(10) == content[start : start + 10]
     assert max(end - start for start, end in FarFile.ranges) <= most + 10
     assert len(FarFile.ranges) == (2 if chosen == "readahead" else 3)
+    if chosen == "readahead":
+        FarFile.ranges.clear()
+        for _ in range(2):  # a piece, by a request of its own
+            copy.seek(2**22 - 3)
+            assert copy.read(2**20) == content[2**22 - 3 : 2**22 - 3 + 2**20]
+        assert FarFile.ranges == [(2**22 - 3, 2**22 - 3 + 2**20)]

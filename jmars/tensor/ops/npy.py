@@ -525,7 +525,7 @@ def is_url(place: Any) -> TypeGuard[str]:
 
 
 def opened(url: str, options: Any, stamp: Hashable = None) -> Any:
-    """A file of fsspec, open for reading; at most 32 MiB of it are kept, in blocks.
+    """A file of fsspec, open for reading, by `open_pieces`.
 
     Raises
     ------
@@ -541,11 +541,36 @@ def opened(url: str, options: Any, stamp: Hashable = None) -> Any:
         raise UnsupportedError(
             f"{url} lies in the memory of this process; read it by NumPy from fsspec.open(...).open()"
         )
-    file = system.open(path, "rb", block_size=2**20, cache_type="blockcache", cache_options={"maxblocks": 32})
+    file = open_pieces(system, path)
     if stamp is not None and url_stamp(file) != stamp:
         file.close()
         raise StorageError(f"{url} has changed since it was loaded; load it again")
     return file
+
+
+def open_pieces(system: Any, path: str, **options: Any) -> Any:
+    """A file of fsspec: small reads, as of an index, in blocks (32 MiB are kept); a request for a large read."""
+    how = {"cache_type": _cache_of_pieces(), "cache_options": {"maxblocks": 32}}
+    return system.open(path, "rb", block_size=2**20, **how, **options)
+
+
+@cache
+def _cache_of_pieces() -> str:
+    from fsspec.caching import BlockCache, register_cache
+
+    class PieceCache(BlockCache):  # type: ignore[misc]  # it carries no types
+        name = "jmars"
+        last: tuple[int, int, bytes] = (0, 0, b"")  # a large read: its bounds and bytes
+
+        def _fetch(self, start: int | None, end: int | None) -> bytes:
+            if start is None or end is None or end - start < self.blocksize // 4:
+                return super()._fetch(start, end)  # type: ignore[no-any-return]
+            if self.last[:2] != (start, end):
+                self.last = start, end, self.fetcher(start, min(end, self.size))
+            return self.last[2]
+
+    register_cache(PieceCache, clobber=True)
+    return PieceCache.name
 
 
 # fields of a file in stores of fsspec that change with a write: entity tags and digests, then times
