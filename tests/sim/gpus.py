@@ -142,14 +142,14 @@ class SimGpus:
         Operands that GPUs ran, chunks that were copied down later, GPUs that lost their context.
     """
 
-    def __init__(self, seed: int, lost: float, left: int = 3) -> None:
+    def __init__(self, seed: int, lost: float) -> None:
         random = Random(f"gpus of {seed}")
         self.numbers = [seed] if random.random() < 0.7 else [seed, seed + 1]
         self.slab = max(program(number)[1] for number in self.numbers) // PAGE * PAGE
         self.count = random.choice((1, 1, 2))  # of a host
         self._lacks = random.choice(((), (), (), ("function",), ("permute",)))
         self._lost = lost  # share of processes whose GPU loses its context
-        self._left = left  # of them, for a run has to end
+        self._left = 3  # of them, for a run has to end
         self.on_device = self.downs = self.losses = 0
 
     async def main(self, arena: Any, executor: Executor, child: Child, *_: Any) -> None:
@@ -245,7 +245,7 @@ class GpuHostsWorld(HostsWorld):
     def __init__(self, seed: int, hosts: int, faults: Faults | None = None, lost: float = 0.0) -> None:
         super().__init__(seed, hosts, faults)
         self.faults.executor_deaths = 1
-        self.made = SimGpus(seed, lost, 1 if self.faults.executor_dies else 2)  # in all fewer than an operand survives
+        self.made = SimGpus(seed, lost)
         self.numbers = self.made.numbers
 
     def gpus_of(self, number: int) -> int:
