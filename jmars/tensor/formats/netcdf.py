@@ -1,6 +1,7 @@
-"""Variables of NetCDF 4 files, by h5netcdf (extra `netcdf`).
+"""Variables of NetCDF files: of version 4 by h5netcdf (extra `netcdf`), of version 3 on paths by SciPy.
 
 NetCDF 4 files are HDF5 files with named dimensions: workers read in parallel, and write one at a time (files.py).
+NetCDF 3 files are mapped into memory, so that a worker reads the pages of a box.
 Source: https://cfconventions.org/cf-conventions/cf-conventions.html (packed data, missing data).
 """
 
@@ -11,6 +12,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import numpy as np
@@ -32,7 +34,7 @@ Array = np.ndarray[Any, Any]
 @offers("from_netcdf")
 def from_netcdf(path: Any, variable: str, chunk_size: ChunkSize = None, *, chunks: ChunkSize = None,
                 decode: bool = False, storage_options: Mapping[str, Any] | None = None) -> Tensor:  # fmt: skip
-    """Read a variable of a NetCDF 4 file lazily: workers read the chunks that they need.
+    """Read a variable of a NetCDF file lazily: workers read the chunks that they need.
 
     Parameters
     ----------
@@ -52,21 +54,15 @@ def from_netcdf(path: Any, variable: str, chunk_size: ChunkSize = None, *, chunk
     Raises
     ------
     ImportError
-        If h5netcdf is not installed.
+        If h5netcdf is not installed, or SciPy for NetCDF 3 files.
     FileNotFoundError, KeyError
         If the file or the variable does not exist.
     StorageError
-        For a file that is no NetCDF 4 file, is damaged or cut short.
+        For a file that is no NetCDF file, is damaged or cut short.
     UnsupportedError
-        For NetCDF 3 files, for groups and text of free length, and for `decode` of other than integers and floats.
+        For NetCDF 3 files at URLs, groups and text of free length, and for `decode` of other than integers and floats.
     """
     place = place_of(path)
-    if not is_url(place):
-        with open(place, "rb") as start:
-            if start.read(3) == b"CDF":
-                raise UnsupportedError(
-                    f"{place} is a NetCDF 3 file; convert it by `nccopy -k nc4`, or open it by xarray"
-                )
     with reading(place, "NetCDF"), _netcdf(place, storage_options) as file:
         found = _variable(file, variable)
         if found is None:
@@ -93,9 +89,33 @@ CODED = ("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned
 @contextmanager
 def _netcdf(place: str, options: Any) -> Iterator[Any]:
     """A file for reading; by an open file, since HDF5 refuses a path that xarray has open with other locks."""
-    h5netcdf = library("h5netcdf", "netcdf")
-    with opened(place, options) if is_url(place) else open(place, "rb") as stream, h5netcdf.File(stream, "r") as file:
-        yield file
+    with opened(place, options) if is_url(place) else open(place, "rb") as stream:
+        is_classic = stream.read(3) == b"CDF"
+        stream.seek(0)
+        if not is_classic:
+            with library("h5netcdf", "netcdf").File(stream, "r") as file:
+                yield file
+        elif is_url(place):
+            raise UnsupportedError(f"{place} is a NetCDF 3 file, which jmars reads on paths only; copy it to a path")
+        else:
+            with library("scipy.io", "scipy").netcdf_file(place, "r", mmap=True) as file:
+                yield SimpleNamespace(variables={name: _Classic(file, name) for name in file.variables}, groups={})
+
+
+class _Classic:
+    """A variable of a NetCDF 3 file, as h5netcdf shows variables; holds no array, so that the file can be unmapped."""
+
+    chunks = None
+
+    def __init__(self, file: Any, name: str) -> None:
+        self.file, self.name = file, name
+        found = file.variables[name]
+        self.shape, self.dtype = found.data.shape, found.data.dtype.newbyteorder("=")
+        texts = {key: value for key, value in found._attributes.items() if isinstance(value, bytes)}
+        self.attrs = {**found._attributes, **{key: value.decode("latin-1") for key, value in texts.items()}}
+
+    def __getitem__(self, box: tuple[slice, ...]) -> Array:
+        return np.array(self.file.variables[self.name].data[box], self.dtype)
 
 
 def _variable(file: Any, name: str) -> Any:

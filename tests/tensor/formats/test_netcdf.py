@@ -128,13 +128,37 @@ def test_text_is_not_decoded(tmp_path):
         mt.from_netcdf(tmp_path / "a.nc", "v", decode=True)
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_netcdf_3_files_of_scipy_are_read_and_damaged_ones_named(cluster, tmp_path, version):
+    io, path = pytest.importorskip("scipy.io"), tmp_path / "a.nc"
+    with io.netcdf_file(path, "w", version=version) as file:
+        for name, length in (("time", None), ("lat", 20), ("lon", 30)):
+            file.createDimension(name, length)
+        file.createVariable("t2m", "f4", ("time", "lat", "lon"))[:] = FIELD
+        packed = file.createVariable("packed", "i2", ("lat",))
+        packed[:], packed.scale_factor, packed._FillValue = np.arange(20), 0.5, np.int16(3)
+    back = mt.from_netcdf(path, "t2m", chunk_size=(5, 7, 30))
+    assert back.dtype == np.dtype("f4") and back.chunks[0] == (5, 5, 2)
+    np.testing.assert_array_equal(back, FIELD)
+    np.testing.assert_array_equal((back * 2)[::5, 3, ::-4], (FIELD * 2)[::5, 3, ::-4])
+    wanted = np.where(np.arange(20) == 3, np.nan, np.arange(20) * 0.5)
+    np.testing.assert_array_equal(mt.from_netcdf(path, "packed", decode=True), wanted)
+    with pytest.raises(KeyError, match=r"a\.nc has no variable u; it has packed, t2m"):
+        mt.from_netcdf(path, "u")
+    whole = path.read_bytes()
+    for length in (5, 60, len(whole) - 100, len(whole) // 2):
+        path.write_bytes(whole[:length])
+        with pytest.raises(StorageError, match=r"a\.nc cannot be read as NetCDF; it may be damaged or cut short"):
+            mt.from_netcdf(path, "t2m")
+
+
 def test_damaged_netcdf_files_are_named(cluster, tmp_path):
     path = tmp_path / "a.nc"
     path.write_bytes(b"no NetCDF at all")
     with pytest.raises(StorageError, match=r"a\.nc cannot be read as NetCDF"):
         mt.from_netcdf(path, "t")
-    path.write_bytes(b"CDF\x01" + bytes(100))
-    with pytest.raises(UnsupportedError, match=r"a\.nc is a NetCDF 3 file"):
+    path.write_bytes(b"CDF\x01" + b"\xff" * 100)
+    with pytest.raises(StorageError, match=r"a\.nc cannot be read as NetCDF"):
         mt.from_netcdf(path, "t")
     with pytest.raises(FileNotFoundError):
         mt.from_netcdf(tmp_path / "none.nc", "t")
