@@ -237,11 +237,16 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
         return write() if compute else later(write)
 
     def shuffle(self, x: Any, indexer: Any, axis: int, chunks: Any = None) -> Tensor:
-        """The elements of `axis` in groups: the positions of each list in a single chunk."""
+        """The elements of `axis` in groups: chunks of whole groups, of several up to the longest chunk of the axis."""
         groups = [np.asarray(one, np.int64) for one in indexer if len(one)]
         taken: Tensor = mt.take(x, np.concatenate(groups), axis)
-        lengths = tuple(map(len, groups))
-        return as_tensor(taken, chunks=tuple(lengths if i == axis else cut for i, cut in enumerate(x.chunks)))
+        lengths: list[int] = []
+        for n in map(len, groups):
+            if lengths and lengths[-1] + n <= max(x.chunks[axis]):
+                lengths[-1] += n
+            else:
+                lengths.append(n)
+        return as_tensor(taken, chunks=tuple(tuple(lengths) if i == axis else cut for i, cut in enumerate(x.chunks)))
 
     def get_auto_chunk_size(self) -> int:
         """Bytes of a chunk where the user gives no size."""

@@ -332,3 +332,12 @@ def test_plain_values_among_blocks_are_handed_on(cluster):
         lambda a, by=1.0, other=0.0: a * by + other, "ij", mt.asarray(x, chunk_size=2), "ij", 2.0, None, x[0], "j"
     )
     np.testing.assert_array_equal(found.fetch(), x * 2 + x[0])
+
+
+@pytest.mark.parametrize(("chunks", "wanted"), [(1, (1, 3, 3, 3)), (4, (4, 3, 3)), (10, (10,))])
+def test_groups_share_chunks_up_to_the_longest_chunk(chunks, wanted):
+    keys = np.array([1, 2, 3, 1, 2, 3, 1, 2, 3, 0])
+    line = xr.DataArray(mt.arange(10, chunk_size=chunks), dims="x", coords={"x": keys})
+    found = line.groupby(x=xr.groupers.UniqueGrouper()).shuffle_to_chunks()
+    assert found.chunksizes["x"] == wanted
+    np.testing.assert_array_equal(found.compute(), np.argsort(keys, kind="stable"))
