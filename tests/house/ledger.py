@@ -30,7 +30,7 @@ TABLE = """
             tensor/chunk_types/* tensor/array_api.py array_api.py tensor/numba_values.py
    960  spawn
             tensor/spawn.py remote.py
-   950  filters and measurements of images
+  1040  filters and measurements of images
             tensor/ndimage/*
    250  batches for training
             tensor/batches.py

@@ -4,8 +4,9 @@
 of its neighbours, SciPy filters the block, and the border is cut off. Beyond the ends of the array there is no border:
 there SciPy itself extends the block by `mode`. Only "wrap" needs elements of the opposite end. So every result has
 SciPy's bits, except those of NaN in `minimum_filter`, `maximum_filter` and `grey_…`, which depend in SciPy on the begin
-of the line. `uniform_filter` of floating point numbers and `generic_filter1d` work on whole lines, since SciPy's
-uniform filter keeps a running sum from the begin of a line, with rounding errors that go on to the end.
+of the line. `generic_filter1d` works on whole lines. SciPy's uniform filter of floating point numbers keeps a running
+sum from the begin of a line, with rounding errors that go on to the end: so each chunk begins with the last sum of the
+chunk before (`RunningSums`).
 
 A call on an array of one element first gives dtype and errors. What depends on elements at any distance, as
 `binary_fill_holes`, runs on the value (from_array.py warns where it is large).
@@ -17,15 +18,20 @@ from __future__ import annotations
 import inspect
 import operator
 import warnings
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import ndimage
 
+from jmars.kernels.program import Call, ChunkType, Program, single
+from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.numpy_modules import as_values
+from jmars.tensor.operand import Operand, TensorMeta, new_data
 from jmars.tensor.ops.apply import add_halos, halo_widths, no_shorter
-from jmars.tensor.ops.chunks import rechunked
+from jmars.tensor.ops.chunks import add_by_class, chunk_classes, rechunked
 from jmars.tensor.ops.map_blocks import map_along, map_blocks
 from jmars.tensor.ops.shape import normal_axis
 from jmars.tensor.protocols import call, offers
@@ -147,6 +153,8 @@ def _filtered(name: str, x: Tensor, given: Arguments) -> Tensor:
     dtype = _sample(name, x, given, masks)
     if name in _BY_LINES and not _is_exact(name, x, given):
         axis = normal_axis(given["axis"], x.ndim)
+        if name == "uniform_filter1d" and x.dtype.kind in "biuf" and dtype.kind == "f" and len(x.chunks[axis]) > 1:
+            return _uniform(x, axis, given).astype(dtype)
         return map_along(name, _lines, x, [axis], dtype=dtype, of=name, given=given)
     reach = REACH[name](given | {"ndim": x.ndim}) if x.size and x.ndim else None
     modes = _each(given.get("mode"), x.ndim)
@@ -208,7 +216,92 @@ def uniform_filter(input: Any, size: Any = 3, output: Any = None, mode: Any = "r
     return x if x.dtype == dtype else x.astype(dtype)
 
 
+def _uniform(x: Tensor, axis: int, given: Arguments) -> Tensor:
+    """The uniform filter along an axis of several chunks, in double precision."""
+    size, mode = int(given["size"]), given["mode"]
+    before = size // 2 + int(given["origin"])
+    depth = max(before + 1, size - 1 - before)
+    chunks = tuple(no_shorter(cut, depth) if i == axis else cut for i, cut in enumerate(x.chunks))
+    depths = tuple(depth if i == axis and len(cut) > 1 else 0 for i, cut in enumerate(chunks))
+    edges = tuple("periodic" if mode in _WRAP else "none" for _ in chunks)
+    block = Tensor(rechunked(x.data, chunks))
+    around = tuple(halo_widths(block, depths, edges)[axis])
+    if depths[axis]:
+        block = add_halos(block, depths, edges)
+    window = (size, before, axis, mode, float(given["cval"]))
+    sums = RunningSums(window, around, inputs=(block.data,))
+    found: Tensor = Tensor(new_data(sums, x.shape, np.dtype(np.float64), chunks)) / float(size)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class RunningSums(Operand):
+    """Sums of the elements in each window along an axis, one from the sum before, by chunks with their neighbours."""
+
+    window: tuple[int, int, int, str, float]  # size, elements before, axis, mode and `cval` of SciPy
+    around: tuple[tuple[int, int], ...]  # elements of the neighbours in each chunk along the axis
+    name: ClassVar[str] = "uniform_filter1d"
+
+    def token(self) -> Hashable:
+        """Identifies the operand by its parameters."""
+        return ("running sums", self.window, self.around)
+
+    def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
+        """Add an operand per chunk, which reads the block and the sums of the chunk before."""
+        (source,), axis, lengths = inputs, self.window[2], output.chunks[self.window[2]]
+        kinds, which = chunk_classes([cut for i, cut in enumerate(output.chunks) if i != axis])
+        ids = np.moveaxis(source.ids, axis, 0).reshape(len(lengths), -1)
+        rows: list[NDArray[np.int64]] = []
+        for at in range(len(lengths)):
+
+            def program(k: int, at: int = at) -> Program:
+                def chunk(n: int, dtype: np.dtype[Any]) -> ChunkType:
+                    return ChunkType((*kinds[k][:axis], n, *kinds[k][axis:]), dtype)
+
+                types = [chunk(lengths[at] + sum(self.around[at]), source.dtype)]
+                types += [chunk(lengths[at - 1], output.dtype)] * (at > 0)
+                out, slots = chunk(lengths[at], output.dtype), tuple(range(len(types)))
+                step = Call(running_sums, (self.window, self.around[at]), slots, out, work=2 * out.nbytes)
+                return single(self.name, types, step)
+
+            rows.append(add_by_class(builder, program, which.reshape(-1), np.stack([ids[at], *rows[-1:]], axis=1)))
+        grid = [n for i, n in enumerate(output.grid) if i != axis]
+        return np.moveaxis(np.stack(rows).reshape(len(lengths), *grid), 0, axis)
+
+
 # -- what executors run
+
+
+def running_sums(out: Array, inputs: Sequence[Array], params: tuple[Any, ...], arg: Any) -> None:
+    """Fill a chunk with sums of windows; the second input, if given, has the sums of the chunk before."""
+    (size, before, axis, mode, cval), (low, high) = params
+    block, sums = np.moveaxis(inputs[0], axis, 0), np.moveaxis(out, axis, 0)
+    first, after = len(inputs) == 1, size - 1 - before
+    low, high = low - before - (not first) if low else -before, high - after if high else -after
+    block = block[max(low, 0) : len(block) - max(high, 0)]
+    if low < 0 or high < 0:
+        ends = [(max(-low, 0), max(-high, 0)), *[(0, 0)] * (block.ndim - 1)]
+        fill: Any = {"constant_values": cval} if "constant" in mode else {}
+        block = np.pad(block.astype(out.dtype, copy=False), ends, _PADS[mode], **fill)
+    np.subtract(block[size:], block[:-size], out=sums[1 if first else 0 :], dtype=out.dtype)
+    if first:
+        sums[0] = 0.0
+        for row in block[:size]:
+            sums[0] += row
+    else:
+        sums[0] += np.moveaxis(inputs[1], axis, 0)[-1]
+    np.add.accumulate(sums, axis=0, out=sums)
+
+
+# names of `np.pad` for SciPy's modes; blocks have the elements of the other end for "wrap", if not alone on their axis
+_PADS: dict[str, Any] = {
+    "reflect": "symmetric",
+    "grid-mirror": "symmetric",
+    "nearest": "edge",
+    "mirror": "reflect",
+    "wrap": "wrap",
+}
+_PADS |= {"grid-wrap": "wrap", "constant": "constant", "grid-constant": "constant"}
 
 
 def _called(name: str, arrays: Sequence[Array], given: Arguments) -> Array:

@@ -113,6 +113,25 @@ def test_uniform_filters(data):
 
 
 @given(st.data())
+def test_uniform_filters_along_an_axis_of_many_chunks(data):
+    n = data.draw(st.integers(20, 60))
+    a = np.random.default_rng(n).normal(size=(n, 3)) * 10.0 ** (np.arange(n)[:, None] % 12)
+    a[data.draw(st.integers(0, n - 1))] = data.draw(st.sampled_from([0.0, -0.0, np.inf, np.nan]))
+    a = a.astype(data.draw(st.sampled_from(["f8", "f4"])), copy=False)
+    size = data.draw(st.integers(1, 6))
+    options = {"origin": data.draw(st.integers(-(size // 2), (size - 1) // 2)), "cval": 0.3, "axis": 0}
+    x = mt.tensor(a, chunk_size=(data.draw(st.integers(1, 15)), 2))
+    for mode in MODES:
+        check("uniform_filter1d", a, x, size, mode=mode, **options)
+
+
+def test_a_uniform_filter_leaves_chunks_as_they_are():
+    x = mt.ones((40, 30), chunk_size=10)
+    assert mt.ndimage.uniform_filter(x, 5).chunks == x.chunks
+    assert len(mt.ndimage.uniform_filter1d(mt.ones(100, chunk_size=30), 5).chunks[0]) == 4
+
+
+@given(st.data())
 def test_binary_morphology(data):
     a, x = data.draw(arrays())
     a, x = a > 0, x > 0
