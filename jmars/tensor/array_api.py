@@ -106,7 +106,7 @@ linalg = _Linalg(f"{__name__}.linalg", _linalg.__doc__)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _NUMPYS or name == "lib":  # np.lib's functions call ours through NumPy's protocols
+    if name in _NUMPYS or name in ("lib", "float16"):  # np.lib's functions call ours through NumPy's protocols
         return getattr(np, name)
     if name in FUNCTIONS:  # names beyond the standard, too: xarray needs einsum
         return FUNCTIONS[name]

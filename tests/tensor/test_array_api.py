@@ -23,6 +23,7 @@ def test_every_name_is_there():
     assert all(getattr(xp, name) is not None or name == "newaxis" for name in names)
     assert set(names) <= set(dir(np)), set(names) - set(dir(np))
     assert xp.einsum is mt.einsum and "einsum" not in names  # xarray looks for it in the namespace of an array
+    assert xp.float16 is np.float16 and "float16" not in names  # libraries ask for it by `hasattr`
     with pytest.raises(AttributeError, match=r"jmars\.tensor"):
         _ = xp.no_such_name
 
