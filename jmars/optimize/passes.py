@@ -660,8 +660,9 @@ def _read_by_next_write(graph: TensorGraph) -> set[int]:
 def window_later(graph: TensorGraph) -> TensorGraph:
     """Computes elementwise functions of equal windows before the windows: `f(windows(x))` becomes `windows(f(x))`.
 
-    Windows are made in the chunks that their reader asks for. Sums of floats keep their inputs, since they add elements
-    in the order of the memory. Returns `graph` itself if it has no windows.
+    All inputs of the function are equal windows or numbers. Windows are made in the chunks that their reader asks
+    for. Sums of floats keep their inputs, since they add elements in the order of the memory. Returns `graph`
+    itself if it has no windows.
     """
     if not any(isinstance(operand, SlidingWindows) for operand in graph.operands):
         return graph
@@ -673,8 +674,9 @@ def window_later(graph: TensorGraph) -> TensorGraph:
             own = made.operands[windows[0]]
             assert isinstance(own, SlidingWindows)
             sources = tuple(made.inputs[i][0] if i in windows else i for i in read)
-            alike = {(made.operands[i].token(), made.metas[i].chunks) for i in windows}
+            alike: set[Any] = {(made.operands[i].token(), made.metas[i].chunks) for i in windows}
             shapes = {(made.metas[i].shape, made.metas[i].chunks) for i in sources if made.metas[i].shape}
+            alike |= {i for i in read if i not in windows and made.metas[i].shape}  # an array is like no windows
             if type(operand) is ElementwiseOperand and len(alike) == len(shapes) == 1:
                 ((shape, chunks),) = shapes
                 elements = TensorMeta(f"{meta.key}/elements", shape, meta.dtype, chunks)
@@ -737,9 +739,9 @@ def _repeated(graph: TensorGraph) -> set[int]:
         read = graph.inputs[k]
         is_cheap = isinstance(operand, SlidingWindows)
         is_cheap |= isinstance(operand, ElementwiseOperand) and bool(read) and all(i in cheap for i in read)
-        in_place = all(
-            isinstance(graph.operands[one], ElementwiseOperand | Reduction | Contraction) for one in readers[k]
-        )
+        reading = [graph.operands[one] for one in readers[k]]
+        plain = [one for one in reading if not (isinstance(one, Contraction) and one.reads_in_place)]
+        in_place = all(isinstance(one, ElementwiseOperand | Reduction) for one in plain)
         if is_cheap and in_place and k not in asked:
             cheap.add(k)
     for k in range(len(graph.operands) - 1, -1, -1):

@@ -18,7 +18,7 @@ TABLE = """
             tensor/ops/*random*
    905  parts: only what results need is read
             tensor/parts.py optimize/parts.py optimize/sources.py
-  2603  files
+  2605  files
             tensor/files.py tensor/zarr_arrays.py tensor/whole_zarr.py tensor/ops/npy.py tensor/atomic_file.py
   1879  formats of images, telescopes, weather and tables
             tensor/formats/*
@@ -43,7 +43,7 @@ TABLE = """
             devices/* memory/device_memory.py kernels/cuda_text.py plan/devices.py processes/gpu*
   3735  kernels, NumPy back end, fusing
             kernels/* native/*
-  2480  optimize
+  2485  optimize
             optimize/*
   2700  planner portfolio, drift, replan
             plan/improve.py plan/partition.py plan/initial.py plan/best_plan.py

@@ -140,3 +140,33 @@ def test_functions_of_windows_are_computed_of_the_elements(engine, monkeypatch):
     graph = window_later(TensorGraph.of([large.data]))
     sizes = {op.label: math.prod(meta.shape) for op, meta in zip(graph.operands, graph.metas)}
     assert sizes == {"zeros": 2_400, "multiply": 2_400, "sqrt": 2_400, "windows": 393 * 6 * 8}
+
+
+def test_functions_of_windows_and_other_arrays_are_computed_of_the_windows(engine, monkeypatch):
+    monkeypatch.setattr(engines, "tiled", lambda graph: compile_graph(graph, {}).after)
+    a = np.arange(9.0).reshape(3, 3)
+    x = mt.asarray(a, chunk_size=3)
+    same(view(x, 3, 0) - x, view(a, 3, 0) - a)
+    same(view(x[0], 1, 0) - x[0] - x[0], view(a[0], 1, 0) - a[0] - a[0])
+
+
+def test_sums_of_functions_of_windows_keep_their_bits(engine, monkeypatch):
+    a = np.random.default_rng(0).random((4, 300))
+    found = []
+    for later in (window_later, lambda graph: graph):
+        monkeypatch.setattr("jmars.optimize.passes.window_later", later)
+        monkeypatch.setattr(engines, "tiled", lambda graph: compile_graph(graph, {}).after)
+        x = mt.asarray(a, chunk_size=(4, 100))
+        found.append(np.sqrt(np.exp(view(x, 61, 1))).sum(axis=(0, 2)).fetch().tobytes())
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "labels, other, in_place", [("jw,w->j", 8, True), ("jw,wk->jk", (8, 4), False), ("jw,jk->wk", (33, 4), False)]
+)
+def test_products_that_use_an_element_several_times_make_matrices(engine, monkeypatch, labels, other, in_place):
+    monkeypatch.setattr(engines, "tiled", lambda graph: compile_graph(graph, {}).after)
+    a, b = np.random.default_rng(0).random(40), np.random.default_rng(1).random(other)
+    made = np.einsum(labels, view(mt.asarray(a, chunk_size=15), 8, 0), mt.asarray(b))
+    same(made, np.einsum(labels, view(a, 8, 0), b), rtol=1e-12)
+    assert made.data.op.reads_in_place == in_place

@@ -194,6 +194,11 @@ class Contraction(Operand):
         """The function that the user called."""
         return self.function
 
+    @property
+    def reads_in_place(self) -> bool:
+        """Whether windows are read in place, and not copied into matrices."""
+        return _in_place(self.function, self.labels)
+
     def token(self) -> Hashable:
         """Identifies the operand by function, labels and tree."""
         how = self.function, self.labels, self.orders, self.which, self.result
@@ -298,8 +303,9 @@ def _products(
     """Program that sums `count` products of chunks."""
     work, copies = out.nbytes if count > 1 else 0, 0
     if name != "matmul":  # einsum may copy its factors into matrices, and makes the result before it is copied out
-        copies = sum(chunk.nbytes for chunk in types) // count
-        work += copies + out.nbytes
+        matrices = sum(chunk.nbytes for chunk in types) // count
+        work += matrices + out.nbytes
+        copies = matrices if _in_place(name, axes[0]) else 0
     labels, orders, result = axes
     params = (name, len(labels), labels, orders, result)
     call = Call(sum_products, params, tuple(range(len(types))), out, False, work, copies=copies)
@@ -313,7 +319,7 @@ def sum_products(
     name, factors, labels, orders, result = params
     add = np.logical_or if out.dtype == np.dtype(bool) else np.add
     target = out
-    copies = factors > 1 and not any(map(_repeats, inputs))
+    copies = factors > 1 and not (_in_place(name, labels) and any(map(_repeats, inputs)))
     for i in range(0, len(inputs), factors):
         if name == "matmul":
             np.matmul(inputs[i].transpose(orders[0]), inputs[i + 1].transpose(orders[1]), out=target)
@@ -324,6 +330,11 @@ def sum_products(
             add(out, target, out=out)
         elif len(inputs) > factors:
             target = np.empty_like(out)
+
+
+def _in_place(name: str, labels: Sequence[Labels]) -> bool:
+    """Whether a factor has all axes, so that each element is used once: matrices would cost a copy and gain nothing."""
+    return name != "matmul" and len(labels) <= 2 and any(set(one) >= set().union(*labels) for one in labels)
 
 
 def _repeats(x: Array) -> bool:
