@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from jmars.errors import JmarsError
+from jmars.errors import JmarsError, StorageError
 from jmars.model.limits import PAGE
 from jmars.native import library
 from jmars.processes.vitals import descendants, private_now
@@ -35,6 +35,7 @@ _WORDS = (  # the last two: C code that got no memory and set no exception
     "cannot allocate memory",
     "failed to map segment",
     "can't start new thread",
+    "failed to launch worker thread",
     "error return without exception set",
     "returned null without setting an exception",
 )
@@ -151,12 +152,12 @@ def _warm() -> None:
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an exception tells of refused memory, directly or as libraries rephrase it."""
     if isinstance(error, JmarsError):
-        return False
+        return isinstance(error, StorageError) and error.__cause__ is not None and is_out_of_memory(error.__cause__)
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return True
-    return isinstance(error, ImportError | RuntimeError | OSError | SystemError) and any(
-        word in str(error).lower() for word in _WORDS
-    )
+    rephrases = isinstance(error, ImportError | RuntimeError | OSError | SystemError)
+    rephrases |= type(error).__module__.startswith("pyarrow")
+    return rephrases and any(word in str(error).lower() for word in _WORDS)
 
 
 def _shared(arena_size: int) -> int:

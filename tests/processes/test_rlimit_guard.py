@@ -10,9 +10,10 @@ from threading import Thread
 
 import cloudpickle
 import numpy as np
+import pyarrow
 import pytest
 
-from jmars.errors import MemoryLimitError
+from jmars.errors import MemoryLimitError, StorageError
 from jmars.memory.quota import LEAST_SLACK
 from jmars.native import library
 from jmars.processes import rlimit_guard
@@ -191,6 +192,11 @@ def test_no_cap_costs_nothing_to_end():
     assert apart(lambda: RlimitGuard().end()) is None
 
 
+def caused(error, cause):
+    error.__cause__ = cause
+    return error
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -198,6 +204,8 @@ def test_no_cap_costs_nothing_to_end():
         OSError(errno.ENOMEM, "Cannot allocate memory"),
         ImportError("libx.so: failed to map segment from shared object"),
         RuntimeError("can't start new thread"),
+        pyarrow.ArrowException("Unknown error: Failed to launch worker thread: Resource temporarily unavailable"),
+        caused(StorageError("a.parquet cannot be read as Parquet"), MemoryError()),
     ],
 )
 def test_errors_that_say_that_there_was_no_memory(error):
@@ -205,7 +213,14 @@ def test_errors_that_say_that_there_was_no_memory(error):
 
 
 @pytest.mark.parametrize(
-    "error", [ValueError("cannot allocate memory"), OSError(errno.ENOSPC, "x"), MemoryLimitError("ours")]
+    "error",
+    [
+        ValueError("cannot allocate memory"),
+        OSError(errno.ENOSPC, "x"),
+        MemoryLimitError("ours"),
+        caused(MemoryLimitError("ours"), MemoryError()),
+        caused(StorageError("a.parquet has changed"), ValueError("x")),
+    ],
 )
 def test_errors_that_say_something_else(error):
     assert not is_out_of_memory(error)
