@@ -73,9 +73,16 @@ describe('the widget', () => {
     const listen = (event: Event) => kept.push((event as CustomEvent).detail);
     document.addEventListener('jmars:last', listen);
     const el = document.body.appendChild(document.createElement('div'));
+    const start = Date.now();
+    let late = 0;
+    vi.spyOn(Date, 'now').mockImplementation(() => start + late);
     const unmount = widget.render({ model: it, el });
     heard.forEach(call => call(null, 'busy'));
     await vi.waitFor(() => expect(el.querySelector('.jm-state')!.textContent).toBe('running'));
+    late = 2000; // ms: a frame is to be answered
+    it.send = () => {
+      throw new Error('Cannot send'); // as the comm of a kernel that is gone
+    };
     if (way === 'comm') {
       calls.comm_live_update.forEach(call => call());
     } else {

@@ -66,7 +66,7 @@ export function hostOf(model: Model, now: () => number = Date.now): Host {
     },
     drawn: hidden => {
       const live = (model.get('snap') as { live?: boolean } | null)?.live;
-      if (live && (hidden !== wasHidden || now() - last >= ANSWER_EVERY)) {
+      if (live && !gone && (hidden !== wasHidden || now() - last >= ANSWER_EVERY)) {
         last = now();
         wasHidden = hidden;
         model.send({ type: 'answer', frame: model.get('frame'), hidden });
