@@ -123,7 +123,6 @@ def _files(path: Any, options: Any) -> list[str]:
         names = system.glob(within) if glob.has_magic(within) else _in_order(within, system.find(within))
         found = [system.unstrip_protocol(name) for name in names]
         found = found or [place]
-        system.invalidate_cache()  # a listing may word times other than the answer to a worker that opens the file
     elif os.path.isdir(place):
         names = [os.path.join(folder, name) for folder, _, below in os.walk(place) for name in below]
         found = _in_order(place, names)

@@ -541,6 +541,8 @@ def opened(url: str, options: Any, stamp: Hashable = None) -> Any:
         raise UnsupportedError(
             f"{url} lies in the memory of this process; read it by NumPy from fsspec.open(...).open()"
         )
+    if stamp is None:
+        system.invalidate_cache()  # a listing may be old, and word times other than the answer to a worker
     file = open_pieces(system, path)
     if stamp is not None and url_stamp(file) != stamp:
         file.close()
@@ -579,9 +581,9 @@ _OF_A_WRITE = """ETag etag generation Content-MD5 content_md5 Digest md5Hash Las
 
 
 def url_stamp(file: Any) -> Hashable:
-    """Stamp of an open file of fsspec: the size, and the tag or else the time of the last write."""
-    told = getattr(file, "details", None) or file.fs.info(file.path)
-    return told["size"], next((str(told[name]) for name in _OF_A_WRITE if told.get(name) is not None), None)
+    """Stamp of an open file of fsspec: the size, and the tag or else the time of the last write; or None."""
+    told = getattr(file, "details", None) or (file.fs.info(file.path) if hasattr(file, "fs") else None)
+    return told and (told["size"], next((str(told[name]) for name in _OF_A_WRITE if told.get(name) is not None), None))
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,34 @@ def test_stamps_are_what_stores_tell_of_a_write(told, stamp):
     assert url_stamp(SimpleNamespace(details={"size": 3, "name": "x", **told})) == (3, stamp)
 
 
+class Listed(fsspec.get_filesystem_class("file")):
+    """Information of files comes from a listing, where there is one, as in stores of objects."""
+
+    protocol, listed = "listed", dict[str, dict[str, object]]()
+
+    def info(self, path, **how):
+        return self.listed.get(path) or super().info(path, **how)
+
+    def invalidate_cache(self, path=None):
+        self.listed.clear()
+
+
+def test_the_stamp_of_a_first_look_comes_from_no_old_listing(tmp_path):
+    fsspec.register_implementation("listed", Listed, clobber=True)
+    np.save(tmp_path / "a.npy", VALUES)
+    system = fsspec.filesystem("listed")
+    old = system.info(f"{tmp_path}/a.npy") | {"size": 1}
+    Listed.listed[f"{tmp_path}/a.npy"] = old
+    np.testing.assert_array_equal(mt.load(f"listed://{tmp_path}/a.npy"), VALUES)
+    assert not Listed.listed
+
+
+def test_a_plain_file_of_a_store_has_no_stamp(tmp_path):
+    (tmp_path / "a").write_bytes(b"x")
+    with open(tmp_path / "a", "rb") as file:
+        assert url_stamp(file) is None
+
+
 def test_an_archive_at_a_url_is_refused_by_name(url):
     with fsspec.open(url, "wb") as file:
         np.savez(file, VALUES)
