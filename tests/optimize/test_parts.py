@@ -26,7 +26,7 @@ WHOLE = {
     "Deferred", "Dynamic", "FromSpawned", "Joined", "LabelReduction",
     "FunctionOutput", "HaloExchange", "JoinLines", "Literal", "MaskAssignment", "MaskSelection",
     "MergeParts", "OnChunks", "OrderValues", "Permutation", "Pick", "Placeholder", "RangeCounts",
-    "RangeQuantiles", "Renumbered", "SampleSort", "SaveNpy", "ScatterByTensor",
+    "RangeQuantiles", "Renumbered", "RunningSums", "SampleSort", "SaveNpy", "ScatterByTensor",
     "SelectedQuantiles", "SetPositions", "SetSlices", "ShuffleJoin", "ShuffleSplit",
     "Spawn", "SpawnMap", "Stored", "TakeByTensor", "TakeFew", "TensorParameterDraws", "ToBlocks", "UniqueElements",
     "UniqueField", "UniqueInverse", "UniqueSlices", "UniqueSlicesField", "While", "WriteLines", "_StandIn",

@@ -96,8 +96,8 @@ def test_who_gives_the_same_slot_to_two(monkeypatch: pytest.MonkeyPatch) -> None
     allocate = Arena.allocate
     last: list[int] = []
 
-    def twice(arena: Arena, size: int) -> int | None:
-        slot = allocate(arena, size)
+    def twice(arena: Arena, size: int, at_end: bool = False) -> int | None:
+        slot = allocate(arena, size, at_end)
         if slot is not None and size > 4096:
             last.append(slot)
             if len(last) % 9 == 0 and last[-2] in arena._sizes and arena.size_of(last[-2]) >= size:

@@ -203,3 +203,38 @@ def test_the_function_s_own_exception_arrives():
     for call in (lambda: mt.apply_along_axis(fails, 1, mt.ones((2, 3))), lambda: mt.vectorize(fails)(mt.ones(3))):
         with pytest.raises(Mine, match=r"^no$"):
             call()
+
+
+class Parent:
+    """Leaves its lock out, and is in a circle with its child."""
+
+    def __init__(self, generator):
+        self.lock, self.child = threading.Lock(), Child(self)
+        self.generator = generator
+
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if name != "lock"}
+
+    def __call__(self, block):
+        return block
+
+
+class Child:
+    def __init__(self, parent):
+        self.parent = parent
+
+
+class Slotted:
+    __slots__ = ("held",)
+
+    def __call__(self, block):
+        return block
+
+
+def test_the_part_that_cannot_be_sent_is_named_among_those_that_can():
+    slotted, parent = Slotted(), Parent(one for one in ())
+    slotted.held = threading.Lock()
+    with pytest.raises(UnsupportedError, match="the Slotted has held, a lock that cannot be sent"):
+        mt.map_blocks(slotted, mt.ones(3), dtype=float)
+    with pytest.raises(UnsupportedError, match="the Parent has generator, a generator that cannot be sent"):
+        mt.map_blocks(parent, mt.ones(3), dtype=float)

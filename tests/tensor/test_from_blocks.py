@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.optimize import compile_graph
+from jmars.tensor.ops.npy import AHEAD, AHEAD_BYTES
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor.cut import same, shapes, splits
 
@@ -89,8 +90,13 @@ def test_what_is_written_into_chunks_needs_memory_for_pieces_alone():
 
 def test_decoders_are_promised_memory_for_elements_before_and_after():
     assert promised(blocks(chunks=(10, 100), holds=(4, 17, 1))) == 17
-    assert promised(blocks(chunks=(10, 100), pieces=(10, 100), holds=(4, 9, 1))) == 4 * 3
+    assert promised(blocks(chunks=(10, 100), pieces=(10, 100), holds=(4, 9, 1))) == 4 + 9
 
 
-def test_calls_that_wait_are_promised_memory_for_those_begun_ahead():
-    assert promised(blocks(chunks=(10, 100), pieces=(10, 100), waits=True)) == 8 * 3 * 33
+@pytest.mark.parametrize("rows, ahead", [(10, AHEAD), (AHEAD_BYTES // 24 // 800, 8), (AHEAD_BYTES // 800, 0)])
+def test_calls_that_wait_are_promised_their_own_memory_and_begun_ahead(rows, ahead):
+    x = mt.from_blocks(
+        lambda box: None, (4 * rows, 100), "f8", takes="steps", chunks=(rows, 100), pieces=(rows, 100), waits=True
+    )
+    (program,) = compile_graph(TensorGraph.of([x.data]), {}).after.programs
+    assert program.waits == ahead and program.work == 3 * 800 * rows

@@ -25,6 +25,7 @@ import pickle
 import sys
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -694,12 +695,18 @@ def _unpicklable(value: Any, error: Exception) -> UnsupportedError | None:
 
 def _culprit(value: Any, within: frozenset[int]) -> tuple[Any, str, Any] | None:
     """The innermost part of a value that cannot be pickled and has a name: (its owner, name, part)."""
-    for name, one in () if id(value) in within else _held(value):
+    within, last = within | {id(value)}, None
+    for name, one in _held(value):
+        if id(one) in within or isinstance(one, Tensor):
+            continue
         try:
             cloudpickle.dumps(one)
         except Exception:
-            return _culprit(one, within | {id(value)}) or (None if name is None else (value, name, one))
-    return None
+            here = None if name is None else (value, name, one)
+            found, last = _culprit(one, within), last or here
+            if found or not any(id(part) in within for _, part in _held(one)):  # else perhaps a circle is all
+                return found or here
+    return last
 
 
 def _held(value: Any) -> Iterator[tuple[str | None, Any]]:
@@ -713,7 +720,10 @@ def _held(value: Any) -> Iterator[tuple[str | None, Any]]:
     elif isinstance(value, tuple | list | dict):
         yield from ((None, one) for one in islice(value.values() if isinstance(value, dict) else value, _MOST))
     elif not isinstance(value, type):
-        yield from islice(getattr(value, "__dict__", {}).items(), _MOST)
+        with suppress(Exception):  # of the user's method
+            state = value.__getstate__()
+            for part in state if isinstance(state, tuple) else (state,):  # attributes, and slots
+                yield from islice(part.items() if isinstance(part, dict) else (), _MOST)
 
 
 def _functions(value: Any) -> Iterator[FunctionType]:
