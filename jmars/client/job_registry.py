@@ -62,6 +62,7 @@ class JobRegistry:
     @remote_method
     def ended(self, report: dict[str, Any]) -> None:
         """A job has ended."""
+        self._show_lines()  # those that came before the handle
         with self._lock:
             job = self._find_running(report["job"])
             if job is None:

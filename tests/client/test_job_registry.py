@@ -1,5 +1,6 @@
 """Every handle hears of its job's end once: early, late, or that it never will."""
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
@@ -34,6 +35,19 @@ def test_a_report_ends_the_job_that_waits():
     reports.expect(other)
     reports.ended(report("job-1"))
     assert one.wait(0) and reports.running == [other]
+
+
+def test_lines_that_came_before_the_handle_are_shown_before_the_end(capsys):
+    told = {"job": "job-1", "worker": "worker-0", "lines": [("o", "", 0, "here")], "live": ""}
+
+    async def run() -> None:
+        reports, one = JobRegistry(), job("job-1")
+        reports.printed(told)
+        reports.expect(one)
+        reports.ended(report("job-1"))
+        assert one.wait(0) and "(worker-0) here" in capsys.readouterr().err
+
+    asyncio.run(run())
 
 
 def test_waiting_and_later_clients_hear_that_the_cluster_is_gone():
