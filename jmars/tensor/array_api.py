@@ -8,7 +8,9 @@ Source: https://data-apis.org/array-api/2025.12/.
 
 from __future__ import annotations
 
+import functools
 import sys
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +20,7 @@ from jmars.tensor import linalg as _linalg
 from jmars.tensor.methods import TensorMethods
 from jmars.tensor.numpy_modules import NumPyModule
 from jmars.tensor.protocols import FUNCTIONS
+from jmars.tensor.tensor import as_tensor
 
 __all__ = ["argsort", "broadcast_arrays", "clip", "fft", "linalg", "meshgrid", "sort"]
 
@@ -28,6 +31,7 @@ _NUMPYS = """
     e inf nan newaxis pi finfo iinfo isdtype broadcast_shapes
     bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 complex64 complex128
 """.split()  # noqa: SIM905
+_REDUCTIONS = "all any argmax argmin count_nonzero max mean min prod std sum var".split()  # noqa: SIM905
 _OURS = """
     arange asarray empty empty_like eye from_dlpack full full_like linspace ones ones_like tril triu zeros
     zeros_like astype can_cast result_type abs acos acosh add asin asinh atan atan2 atanh bitwise_and
@@ -105,7 +109,21 @@ def _complex(x: Any) -> Any:
 linalg = _Linalg(f"{__name__}.linalg", _linalg.__doc__)
 
 
+@functools.cache
+def _reduction(name: str) -> Callable[..., Any]:
+    """A function whose results without axes are tensors, also where small values are NumPy's, as in cells."""
+
+    @functools.wraps(FUNCTIONS[name])
+    def reduction(*args: Any, **kwargs: Any) -> Any:
+        found = FUNCTIONS[name](*args, **kwargs)
+        return as_tensor(found) if isinstance(found, np.generic) else found
+
+    return reduction
+
+
 def __getattr__(name: str) -> Any:
+    if name in _REDUCTIONS:
+        return _reduction(name)
     if name in _NUMPYS or name in ("lib", "float16"):  # np.lib's functions call ours through NumPy's protocols
         return getattr(np, name)
     if name in FUNCTIONS:  # names beyond the standard, too: xarray needs einsum

@@ -7,7 +7,9 @@ import pytest
 
 import jmars.array_api as xp
 import jmars.tensor as mt
+from jmars.tensor.buffers import SmallValues
 from jmars.tensor.from_array import libraries
+from jmars.tensor.small_values import small_values
 
 
 def test_a_tensor_tells_its_namespace():
@@ -113,3 +115,14 @@ def test_one_bool_as_an_index_is_all_or_nothing(cluster, truth, shape):
         expected[plain] = 7
         written[index] = 7
         np.testing.assert_array_equal(written, expected)
+
+
+@pytest.mark.parametrize("name", ["all", "argmax", "max", "mean", "std", "sum"])
+def test_reductions_are_arrays_where_small_values_are_numpys(engine, name):
+    with small_values():
+        SmallValues.choose(2**20)
+        x = mt.asarray(np.arange(5.0))
+        found, plain = getattr(xp, name)(x, axis=0), getattr(mt, name)(x)
+        SmallValues.choose(0)
+    assert isinstance(found, mt.Tensor) and isinstance(plain, np.generic)
+    assert found.dtype == plain.dtype and found.fetch() == plain
