@@ -123,6 +123,18 @@ def test_no_other_job_waits_behind_a_long_operand_where_memory_is_short():
 
 
 @in_loop
+def test_admitted_operands_of_other_jobs_wait_for_a_worker_that_runs_nothing_long():
+    with Host() as host:
+        one, two = job(1, 1), job(2, 1)
+        host.execution.open_job(one)
+        host.execution.open_job(two)
+        dispatcher, (worker,) = host.execution.dispatch.dispatcher, host.execution.workers
+        host.execution.memory.staged.append((two, 0, 0))
+        assert dispatcher._staged(worker, True, one.number) is None
+        assert dispatcher._staged(worker, True, two.number) == (two, 0, 0)
+
+
+@in_loop
 def test_no_more_is_gathered_ahead_than_the_workers_soon_read():
     line, out = ChunkType((-1,), np.dtype("u1")), ChunkType((4096,), np.dtype("u1"))
     merge = single("merge", [line], Call(len, (), (0,), out, True, 4096, alone=True, gathers=True))

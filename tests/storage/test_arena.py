@@ -95,6 +95,17 @@ def test_memory_elsewhere_is_reserved_in_pieces_shortest_first():
     assert allocator.allocate(2 * PAGE) == slots[9] and allocator.free_pages == 0
 
 
+def test_memory_elsewhere_takes_the_last_pages_and_long_slots_the_first():
+    allocator = Allocator(capacity=20 * LONG)
+    slots = [allocator.allocate(4 * LONG) for _ in range(5)]
+    assert slots == [4 * LONG * k for k in range(5)]
+    for k in (0, 2, 3):  # runs of 4 and of 8 MiB, the longer one behind
+        allocator.free(slots[k])
+    assert allocator.reserve(2 * LONG) == [14 * LONG] and allocator.reserve(PAGE) == [14 * LONG - PAGE]
+    assert allocator.allocate(LONG) == 0 and allocator.allocate(4 * LONG) == 8 * LONG
+    assert allocator.allocate(PAGE) == 12 * LONG, "the shortest run that is long enough"
+
+
 def test_chunks_keep_their_pages_while_memory_elsewhere_is_reserved():
     fd = os.memfd_create("arena")
     arena, held, reserved, resident = Arena(fd, 64 * LONG), list[int](), deque[list[int]](), []
