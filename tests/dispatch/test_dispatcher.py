@@ -123,7 +123,7 @@ def test_no_other_job_waits_behind_a_long_operand_where_memory_is_short():
 
 
 @in_loop
-def test_admitted_operands_of_other_jobs_wait_for_a_worker_that_runs_nothing_long():
+def test_admitted_operands_of_other_jobs_do_not_wait_behind_a_long_one():
     with Host() as host:
         one, two = job(1, 1), job(2, 1)
         host.execution.open_job(one)
