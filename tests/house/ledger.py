@@ -26,7 +26,7 @@ TABLE = """
             tensor/ops/*
   2055  masked arrays
             tensor/ma/*
-  1560  foreign chunks and duck arrays
+  1575  foreign chunks and duck arrays
             tensor/chunk_types/* tensor/array_api.py array_api.py tensor/numba_values.py
    960  spawn
             tensor/spawn.py remote.py
