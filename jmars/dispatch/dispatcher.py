@@ -41,8 +41,8 @@ class Dispatcher:
     ----------
     building
         The batch that is being filled.
-    is_held
-        Whether no batch is made now: the scheduler's answer to a report comes before the next batch.
+    is_held, is_closed
+        Whether no batch is made now: the scheduler's answer to a report comes before; whether none is made any more.
     """
 
     def __init__(
@@ -61,15 +61,11 @@ class Dispatcher:
         self._memory, self._jobs, self._programs, self._queue = memory, jobs, jobs.programs, queue
         self._workers, self._estimate, self._report, self._flags = workers, estimate, report, jobs.flags
         self._gpus, self._on_gpu, self._refusals = gpus, on_gpu, refusals
-        self.is_held = self._closed = False
+        self.is_held = self.is_closed = False
         self._fair_share = FairShare()
         self._again = False  # dispatch was requested while held
 
     # -- when to dispatch
-    def close(self) -> None:
-        """Send no batch any more."""
-        self._closed = True
-
     @property
     def is_short(self) -> bool:
         """Whether memory is short, so that inputs are loaded from disk while other operands run."""
@@ -92,7 +88,7 @@ class Dispatcher:
         worker.accepts = False
 
     def _fill(self, workers: Sequence[Worker]) -> None:
-        if self.is_held or self._closed:
+        if self.is_held or self.is_closed:
             self._again = True
             return
         self.is_held = self._again = True

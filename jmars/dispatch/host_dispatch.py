@@ -328,7 +328,7 @@ class HostDispatch:
         """Send no batch any more."""
         self._closed = True
         self.output.close()
-        self.dispatcher.close()
+        self.dispatcher.is_closed = True
         self.jobs.flags.words.release()
 
     def _kill_unresponsive(self, table: JobTable, grace: StopGrace) -> None:
@@ -540,8 +540,9 @@ class HostDispatch:
                 self._report(Refused(table.job, waiting[0], Failure.of(error)))
 
     def look(self) -> None:
-        """Look for stragglers, and for lost chunks that nobody reads any more."""
+        """Look for stragglers, for lost chunks without readers, and for retained memory without a promise."""
         self._memory.lost_chunks.release()
+        self._memory.retained.settle()
         revoked = self.speculation.look()
         self._close_those_still()  # batches are revoked from workers that are recycled, too
         if revoked:

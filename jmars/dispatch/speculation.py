@@ -218,7 +218,7 @@ class WorkerLoad:
     waits
         Whether another batch waits behind.
     other
-        Whether that batch is of another job.
+        Whether the waiting batch belongs to another job than the running batch.
     idle
         Whether it could run a batch, and neither has one nor finds operands queued.
     stuck

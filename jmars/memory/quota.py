@@ -149,7 +149,7 @@ class RetainedMemory:
         """Account for a measurement; returns whether the worker exceeds the bound and must be recycled."""
         self._nbytes[worker] = nbytes
         first = self._first.setdefault(worker, nbytes)
-        self._promise(worker, nbytes)
+        self.settle()
         most = self._capacity // MOST_PART // self._workers
         if nbytes <= bound(first, self._slack, most, self._recycled.get(worker, 0)):
             return False
@@ -157,14 +157,17 @@ class RetainedMemory:
         log.warning("functions left %s behind in worker-%d; its process is replaced", format_bytes(nbytes), worker)
         return True
 
-    def _promise(self, worker: int, nbytes: int) -> None:
-        self._quota.adjust(NAME, worker, max(0, nbytes - self._slack) // PAGE * PAGE)
+    def settle(self) -> None:
+        """Promise retained memory; a promise without room, as beside a function with all memory, is made later."""
+        for worker, nbytes in self._nbytes.items():
+            size = max(0, nbytes - self._slack) // PAGE * PAGE
+            if self._quota.promised(NAME, worker) != size:
+                self._quota.adjust(NAME, worker, size)
 
     def count_workers(self, workers: int, slack: int) -> None:
         """There are so many workers now, each with this slack."""
         self._workers, self._slack = workers, slack
-        for worker, nbytes in self._nbytes.items():
-            self._promise(worker, nbytes)
+        self.settle()
 
     def reset(self, worker: int) -> None:
         """A worker has a new process without retained memory."""

@@ -49,7 +49,7 @@ class Memory:
         self.quota = SimpleNamespace(private={})
         self.outputs = SimpleNamespace(take=dict, waits=lambda worker: False, withdraw=self.nothing)
         self.next_use = SimpleNamespace(next_use=lambda chunk: 0, open_job=self.nothing, finished=self.nothing)
-        self.retained = SimpleNamespace(reset=self.nothing)
+        self.retained = SimpleNamespace(settle=lambda: None, reset=self.nothing)
         self.lost_chunks = SimpleNamespace(release=lambda: None)
         self.devices = SimpleNamespace(
             advance=self.nothing,

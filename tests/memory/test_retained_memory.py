@@ -52,6 +52,18 @@ def test_what_functions_keep_is_held_against_the_memory_for_chunks():
 
 
 @in_loop
+def test_what_had_no_room_beside_a_function_is_promised_later():
+    with host() as one:
+        memory, slack = one.execution.memory, one.execution.memory.functions.slack
+        memory.quota.adjust("job-1", 0, memory.arena.capacity)
+        one.say(*kept(slack + 5 * 4096))
+        assert memory.quota.promised("retained memory", 0) == 0
+        memory.quota.release("job-1", 0)
+        one.execution.dispatch.look()
+        assert memory.quota.promised("retained memory", 0) == 5 * 4096
+
+
+@in_loop
 def test_a_process_full_of_memory_is_replaced_at_rest():
     with host() as one:
         ends, slack = killed(one), one.execution.memory.functions.slack
