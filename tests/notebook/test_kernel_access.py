@@ -12,7 +12,22 @@ from tests.notebook.kernels import PROMPT, VERSIONS, Client, running_kernel
 SETUP = """
 import threading, time
 from jmars.notebook import kernel_access
-done, heard = threading.Event(), []
+
+class Flag:  # an interrupt may leave the lock of an Event locked
+    is_set = False
+
+    def set(self):
+        self.is_set = True
+
+    def clear(self):
+        self.is_set = False
+
+    def wait(self, seconds):
+        if not self.is_set:
+            time.sleep(seconds)
+        return self.is_set
+
+done, heard = Flag(), []
 
 def on_open(comm, message):
     comm.on_msg(lambda message: (heard.append(message["content"]["data"]), done.set()))
