@@ -90,15 +90,16 @@ CODED = ("scale_factor", "add_offset", "_FillValue", "missing_value", "_Unsigned
 def _netcdf(place: str, options: Any) -> Iterator[Any]:
     """A file for reading; by an open file, since HDF5 refuses a path that xarray has open with other locks."""
     with opened(place, options) if is_url(place) else open(place, "rb") as stream:
-        is_classic = stream.read(3) == b"CDF"
+        start = stream.read(8)
         stream.seek(0)
-        if not is_classic:
+        if start[:3] != b"CDF":
             with library("h5netcdf", "netcdf").File(stream, "r") as file:
                 yield file
         elif is_url(place):
             raise UnsupportedError(f"{place} is a NetCDF 3 file, which jmars reads on paths only; copy it to a path")
         else:
-            with library("scipy.io", "scipy").netcdf_file(place, "r", mmap=True) as file:
+            is_counted = start[4:] != b"\xff" * 4  # a stream does not tell its number of records: SciPy maps none
+            with library("scipy.io", "scipy").netcdf_file(place, "r", mmap=is_counted) as file:
                 yield SimpleNamespace(variables={name: _Classic(file, name) for name in file.variables}, groups={})
 
 

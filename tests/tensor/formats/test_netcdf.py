@@ -150,6 +150,9 @@ def test_netcdf_3_files_of_scipy_are_read_and_damaged_ones_named(cluster, tmp_pa
         path.write_bytes(whole[:length])
         with pytest.raises(StorageError, match=r"a\.nc cannot be read as NetCDF; it may be damaged or cut short"):
             mt.from_netcdf(path, "t2m")
+    path.write_bytes(whole[:4] + b"\xff" * 4 + whole[8:])  # the number of records, as a stream has it
+    with pytest.raises(StorageError, match=r"a\.nc cannot be read as NetCDF"):
+        mt.from_netcdf(path, "t2m")
 
 
 def test_damaged_netcdf_files_are_named(cluster, tmp_path):
