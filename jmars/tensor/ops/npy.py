@@ -567,9 +567,9 @@ def _cache_of_pieces() -> str:
         def _fetch(self, start: int | None, end: int | None) -> bytes:
             if start is None or end is None or end - start < self.blocksize // 4:
                 return super()._fetch(start, end)  # type: ignore[no-any-return]
-            if self.last[:2] != (start, end):
-                self.last = start, end, self.fetcher(start, min(end, self.size))
-            return self.last[2]
+            if (last := self.last)[:2] != (start, end):  # read once: several threads may read the file
+                last = self.last = start, end, self.fetcher(start, min(end, self.size))
+            return last[2]
 
     register_cache(PieceCache, clobber=True)
     return PieceCache.name
