@@ -111,7 +111,7 @@ linalg = _Linalg(f"{__name__}.linalg", _linalg.__doc__)
 
 @functools.cache
 def _reduction(name: str) -> Callable[..., Any]:
-    """A function whose results without axes are tensors, also where small values are NumPy's, as in cells."""
+    """Wrap a reduction: results without axes are tensors in cells too, where small values are NumPy's."""
 
     @functools.wraps(FUNCTIONS[name])
     def reduction(*args: Any, **kwargs: Any) -> Any:

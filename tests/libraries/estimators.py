@@ -127,24 +127,11 @@ def mixture_by_blocks(rows: int) -> dict[str, Array]:
 # -- by scikit-learn on tensors
 
 
-def pca(x: Any, y: Any) -> Any:
-    """PCA by the eigenvectors of the covariances."""
+def pca(x: Any, y: Any, solver: str = "covariance_eigh") -> Any:
+    """PCA by the eigenvectors of the covariances, or by another solver."""
     from sklearn.decomposition import PCA
 
-    model = PCA(n_components=3, svd_solver="covariance_eigh").fit(x)
-    yield
-    found = model.transform(x)
-    yield from used(found)
-    axes = np.asarray(model.components_)
-    sign = np.sign(axes[np.arange(3), np.abs(axes).argmax(axis=1)])
-    yield {"variances": model.explained_variance_, "axes": axes * sign[:, None], "first rows": found[:5] * sign}
-
-
-def pca_full(x: Any, y: Any) -> Any:
-    """PCA by singular values of the table."""
-    from sklearn.decomposition import PCA
-
-    model = PCA(n_components=3, svd_solver="full").fit(x)
+    model = PCA(n_components=3, svd_solver=solver).fit(x)
     yield
     found = model.transform(x)
     yield from used(found)
@@ -202,7 +189,7 @@ def used(found: Any) -> Iterator[None]:
 ESTIMATORS = {
     "StandardScaler": (scaler, scaler_by_blocks),
     "PCA": (pca, pca_by_blocks),
-    "PCA (full)": (pca_full, pca_by_blocks),
+    "PCA (full)": (functools.partial(pca, solver="full"), pca_by_blocks),
     "Ridge": (ridge, ridge_by_blocks),
     "GaussianMixture": (mixture, mixture_by_blocks),
 }
