@@ -1,13 +1,15 @@
-"""Reads and formats bytes and seconds.
+"""Reads numbers and sizes that users give; formats bytes and seconds.
 
 Used by every floor that shows or reads a size.
 """
 
 from __future__ import annotations
 
+import operator
 import re
+from typing import Any
 
-__all__ = ["format_bytes", "format_seconds", "parse_bytes"]
+__all__ = ["format_bytes", "format_seconds", "parse_bytes", "whole_number"]
 
 _FACTORS = {"": 1, "b": 1}
 for _power, _letter in enumerate("kmgt", start=1):
@@ -75,3 +77,22 @@ def format_seconds(value: float) -> str:
     if value < 10:
         return f"{value:.2f} s"
     return f"{value:.0f} s" if value < 60 else f"{int(value // 60)} min {int(value % 60)} s"
+
+
+def whole_number(name: str, value: Any) -> int:
+    """The value of an integer of any library.
+
+    Raises
+    ------
+    TypeError
+        If the value is no integer; the text begins with `name`.
+
+    Examples
+    --------
+    >>> whole_number("size", 3)
+    3
+    """
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; give a whole number") from None

@@ -10,7 +10,6 @@ Source: `torch.utils.data.DataLoader`, PyTorch 2, for the protocol; tf.data's `s
 from __future__ import annotations
 
 import itertools
-import operator
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from jmars.tensor.engine import get_engine
+from jmars.units import whole_number
 
 if TYPE_CHECKING:
     from jmars.tensor.tensor import Tensor
@@ -50,7 +50,7 @@ class Batches:
         self, tensors: Sequence[Tensor], size: int, shuffle: bool, seed: int, drop_last: bool, start: Sequence[int]
     ) -> None:
         self._tensors, self._shuffle, self._drop_last = list(tensors), shuffle, drop_last
-        self._size, self._seed = operator.index(size), operator.index(seed)
+        self._size, self._seed = whole_number("size", size), whole_number("seed", seed)
         if self._size < 1:
             raise ValueError(f"size is {size}; give the number of rows of a batch, 1 or more")
         if self._seed < 0:
@@ -63,7 +63,9 @@ class Batches:
                 f"the tensors have {', '.join(map(str, lengths))} rows; batches in step need equal numbers"
             )
         self._edges: list[int] = [0, *map(int, itertools.accumulate(tensors[0].chunks[0]))]
-        epoch, batch = map(operator.index, start)
+        if not isinstance(start, Sequence) or len(start) != 2:
+            raise TypeError(f"start is {start!r}; give an epoch and a batch, such as `position` of earlier batches")
+        epoch, batch = [whole_number("a part of start", one) for one in start]
         if epoch < 0 or not 0 <= batch <= len(self):
             raise ValueError(f"start is {tuple(start)}; give an epoch from 0 on and a batch from 0 to {len(self)}")
         self.position = Position(epoch, batch)
@@ -84,7 +86,7 @@ class Batches:
 
     def __getitem__(self, batch: int) -> Any:
         """Give a batch by number; 0 begins the next epoch. In order no batch is computed twice."""
-        if not 0 <= operator.index(batch) < len(self):
+        if not 0 <= whole_number("batch", batch) < len(self):
             raise IndexError(f"there is no batch {batch}; an epoch has batches 0 to {len(self) - 1}")
         if batch == 0 and self.position.batch != 0 or self._running is None or self._begins:
             self._running = iter(self)

@@ -25,6 +25,7 @@ import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from numbers import Real
 from operator import is_
 from struct import Struct, pack, unpack_from
 from threading import Lock
@@ -54,7 +55,7 @@ from jmars.tensor.operand import (
 from jmars.tensor.ops.map_blocks import AS_PYTHON_STARTS, FunctionPickler, pickled, unpickled
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.units import parse_bytes
+from jmars.units import parse_bytes, whole_number
 
 MOST_RETRIES = 100
 LARGE = 2**16  # bytes; larger arrays travel through shared memory, not in the pickle
@@ -122,6 +123,8 @@ def spawn(
     ------
     TypeError
         If the function cannot be called.
+    UnsupportedError
+        If an argument, or a variable that the function uses, cannot be pickled.
     ValueError
         If outputs are named twice, or cost, memory or retries make no sense.
 
@@ -146,7 +149,7 @@ def spawn(
         raise TypeError(f"kwargs is a {type(kwargs).__name__}; give a dict from parameters to values")
     said = _said(function, name, cost, memory, retries, environment)
     names = _names(n_outputs, outputs)
-    reads, pickled = _packed_call(tuple(args), dict(kwargs or {}))
+    reads, pickled = _packed_call(tuple(args), dict(kwargs or {}), said["function"])
     op = Spawn(call=pickled, objects=tuple(reads.values()), outputs=names, inputs=tuple(reads), line=line, **said)
     return Spawned(_new_node(op))
 
@@ -188,7 +191,7 @@ def map_items(
     calls: list[bytes] = []
     reads: list[tuple[int, ...]] = []
     for args in zip(*items):
-        found, pickled = _packed_call(args, {})
+        found, pickled = _packed_call(args, {}, said["function"])
         calls.append(pickled)
         for data, is_object in found.items():
             if inputs.setdefault(data, len(inputs)) == len(objects):
@@ -211,11 +214,13 @@ def _said(
     """Fields of an operand that calls a function."""
     if not callable(function):
         raise TypeError(f"spawn takes a function first; {function!r} cannot be called")
-    if cost is not None and not cost >= 0:
+    if cost is not None and not (isinstance(cost, Real) and cost >= 0):
         raise ValueError(f"cost is {cost!r}; give the seconds that the function should take, 0 or more")
-    if retries is not None and not 0 <= retries <= MOST_RETRIES:
+    if retries is not None and not 0 <= whole_number("retries", retries) <= MOST_RETRIES:
         raise ValueError(f"retries is {retries!r}; give a number from 0 to {MOST_RETRIES}")
-    if not isinstance(memory, str) and memory < 0:
+    if not isinstance(environment, Mapping | None):
+        raise TypeError(f"environment is {environment!r}; give a dict from names of variables to texts")
+    if not isinstance(memory, str) and not (isinstance(memory, Real) and memory >= 0):
         raise ValueError(f"memory is {memory!r}; give the bytes that the function needs, 0 or more")
     return {
         "function": name or str(getattr(function, "__name__", type(function).__name__)),
@@ -398,16 +403,41 @@ class Item(Handle):
         return f"<Item {self._which} of {self._name}>"
 
 
-def _packed_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Mapping[TensorData, bool], bytes]:
+def _packed_call(
+    args: tuple[Any, ...], kwargs: dict[str, Any], function: str
+) -> tuple[Mapping[TensorData, bool], bytes]:
     """Pickle the arguments of a call; returns the nodes among them, each with whether the node is of objects, and
     the pickle.
+
+    Raises
+    ------
+    UnsupportedError
+        If an argument cannot be pickled.
     """
     if _VALUES.issuperset(map(type, args)) and not kwargs:
         return _NO_INPUTS, pickle.dumps((args, kwargs), protocol=5)
     blob = io.BytesIO()
     packer = (_PlainPacker if _is_plain((args, kwargs)) else _CallPacker)(blob, protocol=5)
-    packer.dump((args, kwargs))
+    try:
+        packer.dump((args, kwargs))
+    except Exception as error:
+        raise _argument_error(args, kwargs, function) or error from None
     return packer.inputs, blob.getvalue()
+
+
+def _argument_error(args: tuple[Any, ...], kwargs: dict[str, Any], function: str) -> UnsupportedError | None:
+    """An error that names the first argument that cannot be pickled; None where each can be alone."""
+    for name, value in [*((f"args[{k}]", one) for k, one in enumerate(args)), *kwargs.items()]:
+        try:
+            _CallPacker(io.BytesIO(), protocol=5).dump(value)
+        except UnsupportedError as error:
+            return UnsupportedError(f"{name} of {function}: {error}")
+        except Exception as error:
+            return UnsupportedError(
+                f"{name} of {function}, a {type(value).__name__}, cannot be sent to workers ({error}); make it inside "
+                "the function"
+            )
+    return None
 
 
 def _is_plain(value: Any, deeper: int = 4) -> bool:

@@ -12,7 +12,8 @@ import pickle
 import socket
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -286,15 +287,32 @@ def from_zarr(url: Any, component: str | None = None, chunk_size: ChunkSize = No
 def _opened(url: Any, component: str | None, options: Mapping[str, Any] | None) -> Any:
     """The Zarr array at a place, to be read."""
     zarr = zarr_library()
-    array = url[component] if component and isinstance(url, zarr.Group) else url
-    if isinstance(array, zarr.Array):
-        return array
-    store = zarr_store(array)
+    if isinstance(url, zarr.Group):
+        url, component = url.store, f"{url.path}/{component or ''}".strip("/")
+    if isinstance(url, zarr.Array):
+        return url
+    store = zarr_store(url)
     mode = "r" if getattr(store, "read_only", True) else "r+"  # a fork of Icechunk opened by "r" is none any more
     given = dict(options) if options else None
-    array = zarr.open_array(store, path=component or "", mode=mode, storage_options=given)
+    try:
+        array = zarr.open_array(store, path=component or "", mode=mode, storage_options=given)
+    except Exception as error:
+        raise _no_array(store, component or "", given) or error from None
     zarr_folder(array)  # of the working directory of today
     return array
+
+
+def _no_array(store: Any, component: str, options: dict[str, Any] | None) -> FileNotFoundError | None:
+    """An error that names what a Zarr group has where an array was expected; None if no group is there."""
+    zarr = zarr_library()
+    for path in dict.fromkeys((component, "")):
+        with suppress(Exception):  # the caller has the error of the array
+            group = zarr.open_group(store, path=path, mode="r", storage_options=options)
+            return FileNotFoundError(
+                f"there is no Zarr array at /{component} in {store}: the group {group.name} has "
+                f"{', '.join(islice(group.keys(), 20)) or 'nothing'}; give the path of an array as component="
+            )
+    return None
 
 
 @offers("to_zarr")

@@ -109,6 +109,10 @@ def test_arguments_are_checked(x):
     ]:
         with pytest.raises(ValueError, match=match):
             x.batches(**wrong)
+    with pytest.raises(TypeError, match=r"size is 2\.5; give a whole number"):
+        x.batches(2.5)
+    with pytest.raises(TypeError, match="start is 3; give an epoch and a batch"):
+        x.batches(5, start=3)
     with pytest.raises(ValueError, match="103, 7 rows"):
         x.batches(5, np.zeros(7))
     with pytest.raises(ValueError, match="without axes"):

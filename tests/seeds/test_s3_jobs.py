@@ -214,6 +214,8 @@ def test_s3_12_a_user_says_how_often(cluster, tmp_path):
     assert len(list(tmp_path.iterdir())) == 3 + 2
     with pytest.raises(ValueError, match=r"retries is -1; give a number from 0 to 100"):
         spawn(add, retries=-1)
+    with pytest.raises(TypeError, match=r"retries is 2\.5; give a whole number"):
+        spawn(add, retries=2.5)
 
 
 def test_s3_12_errors_of_numpy_are_not_retried_without_the_setting(cluster):

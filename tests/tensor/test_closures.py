@@ -138,8 +138,9 @@ def test_what_cannot_be_pickled_is_refused_by_name():
     for send in (lambda f: mt.ones(4).map_blocks(f, dtype=float), spawn, lambda f: spawn(print, args=(f,))):
         with pytest.raises(UnsupportedError, match=text):
             send(locked)
-    with pytest.raises(TypeError, match=r"cannot pickle '_thread\.lock' object"):
-        spawn(print, args=(held,))
+    for args, kwargs, name in ((1, held), {}, r"args\[1\]"), ((), {"end": held}, "end"):
+        with pytest.raises(UnsupportedError, match=rf"{name} of print, a lock, cannot be sent to workers \(.*\); make"):
+            spawn(print, args=args, kwargs=kwargs)
 
 
 class Locked:

@@ -30,6 +30,10 @@ def test_groups_go_there_and_back(cluster, tmp_path, version):
     np.testing.assert_array_equal(mt.from_zarr_group(tmp_path / "a", "quality")["flags"], np.arange(12))
     with pytest.raises(KeyError, match="has no array u; it has"):
         found["u"]
+    for place in (tmp_path / "a", group):
+        for component, has in ((None, "anomaly.*quality"), ("quality", "/quality has flags;"), ("u", "anomaly.*quality")):
+            with pytest.raises(FileNotFoundError, match=f"no Zarr array at /{component or ''} in .*{has}"):
+                mt.from_zarr(place, component)
     with pytest.raises(FileExistsError):
         mt.to_zarr_group(arrays, tmp_path / "a")
     mt.to_zarr_group({"z": FIELD}, tmp_path / "a", overwrite=True, consolidated=False)
