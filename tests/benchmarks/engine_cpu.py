@@ -86,11 +86,12 @@ def _time_steps() -> None:
 
 def time_port() -> None:
     """Count the CPU of the engine's port in clusters of this process from now on."""
-    for name in (
-        "open_job", "enqueue_graph", "stop_execution", "replan", "close_job", "free_chunks",
-        "started", "ended", "lost", "failed", "_submit_more", "_settle",
+    of = port.EngineWorkers
+    for method in (
+        of.open_job, of.enqueue_graph, of.stop_execution, of.replan, of.close_job, of.abandon,
+        of.started, of.ended, of.lost, of.failed, of._submit_more, of._settle,
     ):  # fmt: skip
-        _time(port.EngineWorkers, name, "port")
+        _time(of, method.__name__, "port")
     _time(port.EngineWorkers, "report", "jmars")
     _time(port, "planned_groups", "grouping")
     _time(engine.TaskEngine, "_drain", "port")
