@@ -47,7 +47,7 @@ class Batches:
     """
 
     def __init__(
-        self, tensors: Sequence[Tensor], size: int, shuffle: bool, seed: int, drop_last: bool, start: Sequence[int]
+        self, tensors: Sequence[Tensor], size: int, shuffle: bool, seed: int, drop_last: bool, start: Any
     ) -> None:
         self._tensors, self._shuffle, self._drop_last = list(tensors), shuffle, drop_last
         self._size, self._seed = whole_number("size", size), whole_number("seed", seed)

@@ -25,7 +25,6 @@ import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from numbers import Real
 from operator import is_
 from struct import Struct, pack, unpack_from
 from threading import Lock
@@ -58,6 +57,7 @@ from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.units import parse_bytes, whole_number
 
 MOST_RETRIES = 100
+NUMBER = int | float | np.integer | np.floating
 LARGE = 2**16  # bytes; larger arrays travel through shared memory, not in the pickle
 _numbers = itertools.count()
 _prefix = os.urandom(4).hex()
@@ -122,9 +122,7 @@ def spawn(
     Raises
     ------
     TypeError
-        If the function cannot be called.
-    UnsupportedError
-        If an argument, or a variable that the function uses, cannot be pickled.
+        If the function is not callable, or an argument or variable cannot be sent (UnsupportedError).
     ValueError
         If outputs are named twice, or cost, memory or retries make no sense.
 
@@ -204,23 +202,18 @@ def map_items(
 
 
 def _said(
-    function: Callable[..., Any],
-    name: str | None,
-    cost: float | None,
-    memory: int | str,
-    retries: int | None,
-    environment: Mapping[str, str] | None,
+    function: Callable[..., Any], name: str | None, cost: Any, memory: Any, retries: Any, environment: Any
 ) -> dict[str, Any]:
     """Fields of an operand that calls a function."""
     if not callable(function):
         raise TypeError(f"spawn takes a function first; {function!r} cannot be called")
-    if cost is not None and not (isinstance(cost, Real) and cost >= 0):
+    if cost is not None and not (isinstance(cost, NUMBER) and cost >= 0):
         raise ValueError(f"cost is {cost!r}; give the seconds that the function should take, 0 or more")
     if retries is not None and not 0 <= whole_number("retries", retries) <= MOST_RETRIES:
         raise ValueError(f"retries is {retries!r}; give a number from 0 to {MOST_RETRIES}")
     if not isinstance(environment, Mapping | None):
         raise TypeError(f"environment is {environment!r}; give a dict from names of variables to texts")
-    if not isinstance(memory, str) and not (isinstance(memory, Real) and memory >= 0):
+    if not isinstance(memory, str) and not (isinstance(memory, NUMBER) and memory >= 0):
         raise ValueError(f"memory is {memory!r}; give the bytes that the function needs, 0 or more")
     return {
         "function": name or str(getattr(function, "__name__", type(function).__name__)),

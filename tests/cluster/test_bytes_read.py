@@ -10,6 +10,7 @@ import jmars.tensor as mt
 from jmars.notebook.run_state import RunState
 from jmars.notebook.static_view import summary
 from jmars.reports.run_record import RunRecord
+from jmars.tensor.ops.unique import _are_many
 
 PLANE = np.arange(400.0 * 400).reshape(400, 400)
 
@@ -85,6 +86,17 @@ def test_images_and_functions_are_counted(cluster, files, tmp_path):
     job.result()
     with open(log) as file:
         assert sum(map(int, file)) == plan == job.describe()["measured"]["read"]
+
+
+def test_a_sample_of_distinct_elements_reads_four_chunks(cluster):
+    def read(box):
+        return np.arange(box[0].start, box[0].stop) % 5
+
+    x = mt.from_blocks(read, (2**21,), int, (2**17,))
+    assert _are_many(x).plan().read == 4 * 2**20
+    job = cluster.submit(mt.unique(x, sorted=False))
+    assert job.result().tolist() == [*range(5)]
+    assert job.describe()["measured"]["read"] <= (16 + 4) * 2**20
 
 
 def test_a_job_without_a_source_says_nothing_of_reads(cluster):

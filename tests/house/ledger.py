@@ -18,17 +18,17 @@ TABLE = """
             tensor/ops/*random*
    905  parts: only what results need is read
             tensor/parts.py optimize/parts.py optimize/sources.py
-  2605  files
+  2624  files
             tensor/files.py tensor/zarr_arrays.py tensor/whole_zarr.py tensor/ops/npy.py tensor/atomic_file.py
   1879  formats of images, telescopes, weather and tables
             tensor/formats/*
- 16155  NumPy functions
+ 16165  NumPy functions
             tensor/ops/*
   2055  masked arrays
             tensor/ma/*
   1575  foreign chunks and duck arrays
             tensor/chunk_types/* tensor/array_api.py array_api.py tensor/numba_values.py
-   960  spawn
+   982  spawn
             tensor/spawn.py remote.py
   1040  filters and measurements of images
             tensor/ndimage/*

@@ -92,6 +92,15 @@ def test_copies_of_a_chunk_have_samples_of_their_own(monkeypatch):
     assert "merge" in {op.name for stage in engine.stages for op in stage.graph.operands}
 
 
+@pytest.mark.parametrize("repeats, is_many", [(2, True), (50, True), (5_000, False)])
+def test_a_sample_of_four_chunks_stands_for_others(repeats, is_many):
+    set_engine(OneByOne(limit=8 * 2**18, workers=1))
+    array = np.repeat(np.arange(800_000 // repeats), repeats)  # each chunk has elements of its own
+    x = mt.as_tensor(array, chunk_size=2**15)
+    assert module._are_many(x).fetch().item() == is_many
+    same(np.unique(x), np.unique(array))
+
+
 @pytest.mark.parametrize("kind", ["?", *"bBhHiIlL"])
 def test_places_among_distinct_integers_come_from_a_table(kind):
     array = np.random.default_rng(1).integers(0, 2**62, 3000).astype(kind)

@@ -7,12 +7,11 @@ chunk. Of a long array whose elements are mostly distinct, by a sample, the elem
 
 from __future__ import annotations
 
+import functools
 import itertools
-import math
 import operator
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -37,16 +36,17 @@ Array = np.ndarray[Any, Any]
 _BYTES = np.dtype(np.uint8)
 TABLE_TIMES = 4  # entries of a table for each element: a table of bytes, half as large as elements of 8 bytes
 SAMPLED = 2**18, 2**20  # least and most elements that are sampled of a long array
+SAMPLED_CHUNKS = 4  # chunks of a long array with sampled elements, at most: they are kept, or computed a second time
 BLOCK = 2**16  # elements marked at once, in the cache
 
 
-@cache
+@functools.cache
 def _is_shaped() -> bool:
     """Whether this NumPy version returns the inverse in the shape of the array."""
     return np.unique(np.zeros((1, 1)), return_inverse=True)[1].ndim == 2
 
 
-@cache
+@functools.cache
 def _has_one_nat() -> bool:
     """Whether this NumPy version, as 2.3, treats NaT as equal to itself."""
     return np.unique(np.array(["NaT"] * 2, "M8[s]"), equal_nan=False).size == 1
@@ -122,33 +122,43 @@ def _most_distinct(dtype: np.dtype[Any]) -> int | None:
 
 
 def _are_many(x: Tensor) -> Tensor:
-    """Whether the distinct elements of a long array exceed a chunk, by a sample."""
-    parts = math.prod(map(len, x.chunks))
+    """Whether the distinct elements of a long array exceed a chunk, by a sample of some chunks."""
+    sizes = functools.reduce(np.multiply.outer, [np.array(axis, float) for axis in x.chunks]).ravel()
+    some = min(SAMPLED_CHUNKS, (int(np.count_nonzero(sizes)) + 1) // 2)
+    chosen = np.random.default_rng(0).choice(len(sizes), some, replace=False, p=sizes / sizes.sum())
     least, most = SAMPLED
-    each = max(2, min(x.size, most, max(least, chunk_bytes() // 32)) // parts)
-    cut = ((each,) * parts,)
-    number = call("reshape", call("arange", parts), tuple(map(len, x.chunks))).rechunk(1)
-    sample = blockwise("unique", _sample, [x, number], cut, x.dtype, (each,), flat=True).rechunk(-1)
-    return blockwise("unique", _exceeds, [sample], ((1,),), bool, (x.size, chunk_bytes() // 4))
+    each = max(2, min(x.size, most, max(least, chunk_bytes() // 32)) // len(chosen))
+    samples = [
+        blockwise("unique", _sample, [x.blocks[np.unravel_index(k, x.numblocks)]], ((each,),), x.dtype, (int(k), each),
+                  flat=True)
+        for k in chosen
+    ]  # fmt: skip
+    sample = call("concatenate", samples).rechunk(-1)
+    return blockwise("unique", _exceeds, [sample], ((1,),), bool, (x.size, len(sizes), each, chunk_bytes() // 4))
 
 
-def _sample(block: Array, number: Array, count: int) -> Array:
+def _sample(block: Array, number: int, count: int) -> Array:
     """An element of each of `count` pieces, drawn anew in each chunk: else a copy of a chunk has the same sample."""
     line = block.reshape(-1)
-    place = np.random.default_rng(int(number.flat[0])).random(count)
+    place = np.random.default_rng(number).random(count)
     place += np.arange(count)
     place *= len(line) / count
-    return line[np.minimum(place.astype(np.intp), len(line) - 1)] if len(line) else np.zeros(count, line.dtype)
+    return line[np.minimum(place.astype(np.intp), len(line) - 1)]
 
 
-def _exceeds(sample: Array, count: int, most: int) -> Array:
-    """Whether distinct elements of `count` may have more bytes than `most`, by a sample.
+def _exceeds(sample: Array, count: int, chunks: int, each: int, most: int) -> Array:
+    """Whether distinct elements of `count` in `chunks` may have more bytes than `most`, by `each` elements of a chunk.
 
-    An element that occurs once in the sample may stand for `count / len(sample)` distinct elements.
+    An element that occurs once in the sample stands for `count / len(sample)` distinct elements; an element that occurs
+    more often, but in a single chunk, stands for an element of each of the other chunks.
     """
-    counts = np.unique(sample, return_counts=True)[1]
-    single = int(np.count_nonzero(counts == 1))
-    return np.array([(len(counts) - single + single * count / len(sample)) * sample.dtype.itemsize > most])
+    own = [_distinct_numbers(line, False, True)[0] for line in sample.reshape(-1, each)]
+    found_in = _distinct_numbers(np.concatenate(own), True, True)[1]  # number of chunks by element
+    single = int(np.count_nonzero(_distinct_numbers(sample, True, True)[1] == 1))
+    shared = int(np.count_nonzero(found_in > 1))
+    local = len(found_in) - shared - single
+    distinct = shared + local * chunks / len(own) + single * count / len(sample)
+    return np.array([distinct * sample.dtype.itemsize > most])
 
 
 def _of_long_array(

@@ -31,7 +31,11 @@ def test_groups_go_there_and_back(cluster, tmp_path, version):
     with pytest.raises(KeyError, match="has no array u; it has"):
         found["u"]
     for place in (tmp_path / "a", group):
-        for component, has in ((None, "anomaly.*quality"), ("quality", "/quality has flags;"), ("u", "anomaly.*quality")):
+        for component, has in (
+            (None, "anomaly.*quality"),
+            ("quality", "/quality has flags;"),
+            ("u", "anomaly.*quality"),
+        ):
             with pytest.raises(FileNotFoundError, match=f"no Zarr array at /{component or ''} in .*{has}"):
                 mt.from_zarr(place, component)
     with pytest.raises(FileExistsError):
