@@ -112,6 +112,32 @@ def test_small_parts_of_large_pieces_are_not_read_ahead():
     assert x[:, :4].sum() == 32
 
 
+def test_calls_that_are_begun_ahead_have_memory_for_all():
+    def read(box):
+        row, here = box[0].start, threading.__dict__
+        later, met = here.setdefault("later", threading.Event()), here.setdefault("met", threading.Event())
+        if row == 17:
+            later.set()  # begun when two operands have ended: the cap of the next ones holds
+        if 2 <= row < 18 and not later.wait(60):
+            raise RuntimeError("no call was begun for an operand that ended")
+        try:
+            value = np.full((1, AHEAD_BYTES // 128), row)
+        except MemoryError:
+            raise RuntimeError("the cap has no memory for other calls") from None
+        if 2 <= row < 18:
+            held = here.setdefault("held", [])
+            held.append(row)
+            if len(held) == 16:
+                met.set()
+            if not met.wait(60):
+                raise RuntimeError(f"{len(held)} calls had memory at once")
+        return value
+
+    with jmars.Cluster(n_workers=1, memory_limit="512MiB") as cluster:
+        x = mt.from_blocks(read, (64, AHEAD_BYTES // 128), int, chunks=(1, -1), waits=True)
+        assert cluster.submit(x.max(axis=1).sum()).result(120) == 63 * 32
+
+
 def test_results_that_are_begun_ahead_take_a_bounded_memory():
     def ahead(elements):
         x = mt.from_blocks(VALUES.__getitem__, (8, elements), float, chunks=(1, -1), waits=True)
