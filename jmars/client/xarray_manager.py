@@ -309,9 +309,11 @@ class _Reader:
         return _zarr_array(data) or (opened[0] if isinstance(opened[0], str) else None)
 
     def __call__(self, box: tuple[slice, ...]) -> Any:
-        """Elements of the array."""
+        """Elements of the array; `np.asarray` of xarray's adapter would import sparse, pint and Dask where they exist."""
         with many_requests(_zarr_array(self.data)):
-            return np.asarray(self.data[box])
+            found = self.data[box]
+            found = found.get_duck_array() if hasattr(found, "get_duck_array") else found
+            return found if isinstance(found, np.ndarray) else pycompat.to_numpy(found)
 
 
 def _reader(blob: bytes) -> _Reader:

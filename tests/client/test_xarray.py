@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jmars
+import jmars.remote
 import jmars.tensor as mt
 from jmars.errors import UnsupportedError
 from jmars.tensor.ops.groups import GROUPED, reduce_groups
@@ -300,6 +301,17 @@ def test_many_files_are_one_array_read_on_the_workers(cluster, air, tmp_path, ch
         assert data.air.chunks[0] == ((10,) * 6 if chunks == {"time": 10} else (20,) * 3)
         assert isinstance(data.air.data, Tensor)
         xr.testing.assert_equal(data.air.compute(), air[:60])
+
+
+def test_readers_of_files_import_no_other_array_libraries(air, tmp_path, request):
+    pytest.importorskip("sparse")
+    request.addfinalizer(pytest.importorskip("zarr").core.sync.cleanup_resources)
+    air.to_dataset().to_zarr(tmp_path / "air.zarr", consolidated=False)
+    with jmars.Cluster(n_workers=1):
+        found = xr.open_zarr(tmp_path / "air.zarr", chunked_array_type="jmars", consolidated=False)["air"]
+        np.testing.assert_array_equal(found, air)
+        loaded = jmars.remote.spawn(eval, args=("list(__import__('sys').modules)",)).fetch()
+    assert "xarray" in loaded and not {"sparse", "dask"} & set(loaded)
 
 
 def test_rows_chosen_of_a_file_before_it_is_cut_into_chunks(cluster, tmp_path):
