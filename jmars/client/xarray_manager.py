@@ -51,7 +51,14 @@ from jmars.tensor.ops.map_blocks import map_blocks, single_chunk_along
 from jmars.tensor.ops.npy import from_blocks, open_pieces
 from jmars.tensor.splits import COUNTED_BYTES, chunk_bytes, common_splits, decide_splits, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.tensor.zarr_arrays import is_shared, many_requests, pieces_at_once, zarr_folder
+from jmars.tensor.zarr_arrays import (
+    from_zarr,
+    is_shared,
+    many_requests,
+    opens_on_workers,
+    pieces_at_once,
+    zarr_folder,
+)
 
 
 def _piece(given: Any, length: int) -> int:
@@ -66,6 +73,7 @@ def _even(shape: tuple[int, ...], splits: Splits, given: Sequence[Any]) -> Split
     return tuple(split_axis(n, max(axis)) if isinstance(one, str) else axis for n, axis, one in axes)
 
 
+PASSING = {"ImplicitToExplicitIndexingAdapter", "MemoryCachedArray", "CopyOnWriteArray", "LazilyIndexedArray"}
 Make = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -118,6 +126,8 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
         if isinstance(data, np.ndarray):
             return as_tensor(data, chunks=splits)
         zarr_array = _zarr_array(data)
+        if zarr_array is not None and _is_read_as_stored(data) and opens_on_workers(zarr_array):
+            return from_zarr(zarr_array, chunks=splits)
         waits = zarr_array is not None and is_shared(zarr_array.store) and zarr_folder(zarr_array) is None
         at_once = 1 if zarr_array is None else pieces_at_once(zarr_array)
         how: Any = {"name": "read", "takes": "steps", "pieces": _pieces(data), "holds": (*_bytes(data), at_once)}
@@ -265,6 +275,15 @@ def _pieces(data: Any) -> tuple[int, ...]:
     return tuple(found.chunks) if found is not None and found.shape == shape else ()
 
 
+def _is_read_as_stored(data: Any) -> bool:
+    """Whether the layers of xarray's over a whole Zarr array decode nothing: workers read it without xarray."""
+    layers = [data]
+    while hasattr(layers[-1], "array"):
+        layers.append(layers[-1].array)
+    passes = all(type(one).__name__ in PASSING for one in layers[:-1])
+    return passes and bool(_pieces(data)) and data.dtype == _zarr_array(data).dtype and data.dtype.kind in "biufc"
+
+
 def _bytes(data: Any) -> tuple[int, int]:
     """Bytes of an element in the file, and most bytes of an element while layers of xarray's decode it.
 
@@ -309,7 +328,7 @@ class _Reader:
         return _zarr_array(data) or (opened[0] if isinstance(opened[0], str) else None)
 
     def __call__(self, box: tuple[slice, ...]) -> Any:
-        """Elements of the array; `np.asarray` of xarray's adapter would import sparse, pint and Dask where they exist."""
+        """Elements of the array; `np.asarray` of an adapter of xarray imports sparse, pint and Dask if they exist."""
         with many_requests(_zarr_array(self.data)):
             found = self.data[box]
             found = found.get_duck_array() if hasattr(found, "get_duck_array") else found
