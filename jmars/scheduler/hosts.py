@@ -1,8 +1,8 @@
 """Hosts: the workers of several hosts as one `WorkerPort`.
 
 Workers are numbered over all hosts. An operand goes to the host of its planned worker; the host chooses the process,
-since its processes share memory. A host learns where an operand's inputs lie, and reads them from there. A host that is
-gone costs what only it had: its chunks are reported as lost, its operands as operands that miss inputs.
+since its processes share memory. A host learns where an operand's inputs lie, and reads them from there. The chunks
+that only a lost host had are reported as lost, the operands of the host as operands that miss inputs.
 
 `Places` knows which hosts have each chunk. A host that computed or received a chunk has the original. Other hosts are
 told where the chunk lies, and may have a copy since; a report confirms the copy.
@@ -195,18 +195,18 @@ class Hosts:
             self._report(ChunksKept(list(chunks), row.first))
 
     def is_busy(self, number: int) -> bool:
-        """Whether a host has operands that were not returned yet, or the only GPUs for a job that must use one."""
+        """Whether a host has operands that were not returned yet, or the only GPUs for a job that needs a GPU."""
         return any(number in job.at.values() or self._has_only_gpus(number, job) for job in self.jobs.values())
 
     def _has_only_gpus(self, number: int, job: HostJob) -> bool:
-        """Whether a leaving host may get operands of a job, since no other host has GPUs for them."""
+        """Whether a leaving host may get operands of a job, since no other host has GPUs for the operands."""
         if job.closing or job.refused is not None or job.neediest < 0:
             return False
         staying, leaving = self.staying, self._leaving(job)
         return self.rows[number] in able_hosts(job.table, job.neediest, staying, staying, leaving)
 
     def close_at(self, number: int) -> bool:
-        """Close all jobs on a leaving host; returns whether no job is open there any more."""
+        """Close all jobs on a leaving host; returns whether no job is open there."""
         opened = [job for job in self.jobs.values() if number in job.opened]
         for job in opened:
             if not job.closing and number not in job.leaving:
@@ -337,7 +337,7 @@ class Hosts:
         return shifts
 
     def close_job(self, job: str) -> None:
-        """Close a job on all hosts; JobClosed is reported after the last of them."""
+        """Close a job on all hosts; JobClosed is reported after the last host."""
         known = self._open(job)
         if known is None:
             return
@@ -346,7 +346,7 @@ class Hosts:
         self._end_if_closed(known)
 
     def free_chunks(self, chunks: Sequence[int]) -> None:
-        """Free chunks on all hosts that have them."""
+        """Free chunks on all hosts."""
         self.free_at(self.places.free(chunks))
 
     # -- own
@@ -376,7 +376,7 @@ class Hosts:
             self.rows[number].order([KeepChunks(chunks)])
 
     def free_at(self, by_host: dict[int, list[int]], lost: bool = False) -> None:
-        """Free chunks on hosts; operands may still read lost ones."""
+        """Free chunks on hosts; operands may still read lost chunks."""
         for number, chunks in by_host.items():
             if self.rows[number].here:
                 self.rows[number].order([FreeChunks(chunks, lost)])
@@ -395,7 +395,7 @@ class Hosts:
                 self.rows[to].order([structs.replace(located, ahead=True)])
 
     def _locate(self, number: int, wanted: Iterable[int]) -> LocateChunks | None:
-        """Places of chunks that a host lacks and was not told of; None if there are none."""
+        """Places of chunks that a host lacks and was not told of; None without such chunks."""
         places = self.places
         have, know = places.have, places.know
         chunks: list[int] = []
