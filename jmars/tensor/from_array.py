@@ -377,7 +377,7 @@ def _caller() -> tuple[str, FrameType | None]:
     innermost: FrameType | None = None
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
-        name = str(frame.f_globals.get("__name__") or "").partition(".")[0]
+        name = package(frame)
         if name not in _OURS:
             users = not frame.f_code.co_filename.startswith(libraries())
             innermost = innermost or frame
@@ -391,8 +391,15 @@ def _caller() -> tuple[str, FrameType | None]:
 
 def is_library(frame: FrameType) -> bool:
     """Whether a frame runs code of an installed library other than NumPy and jmars."""
-    name = str(frame.f_globals.get("__name__") or "").partition(".")[0]
-    return name not in _OURS and frame.f_code.co_filename.startswith(libraries())
+    return package(frame) not in _OURS and frame.f_code.co_filename.startswith(libraries())
+
+
+def package(frame: FrameType) -> str:
+    """Top-level package of the code that a frame runs."""
+    return str(frame.f_globals.get("__name__") or "").partition(".")[0]
+
+
+by_standard: set[str] = set()  # packages that asked tensors for the namespace of the array API standard
 
 
 def libraries() -> tuple[str, ...]:

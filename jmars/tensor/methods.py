@@ -11,6 +11,7 @@ import importlib
 import math
 import operator
 import pickle
+import sys
 import threading
 import weakref
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from jmars.errors import MissingNameError, UnsupportedError
 from jmars.kernels.elementwise import UFUNCS
 from jmars.tensor.aliases import Aliases, Planned
 from jmars.tensor.buffers import MemoryAttributes
+from jmars.tensor.from_array import by_standard, package
 from jmars.tensor.protocols import FUNCTIONS, call, offers
 
 if TYPE_CHECKING:
@@ -340,6 +342,7 @@ class TensorMethods(MadeMethods, Aliases, MemoryAttributes, Planned):
         """Return the module `jmars.array_api`; raise ValueError for an unsupported version of the standard."""
         if api_version not in (None, *_VERSIONS):
             raise ValueError(f"jmars follows the array API standard of {', '.join(_VERSIONS)}, not {api_version!r}")
+        by_standard.add(package(sys._getframe(1)))
         return self._namespace
 
     def __dlpack__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sysconfig
 import threading
 import warnings
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import pytest
 import jmars.notebook.namespace  # noqa: F401  as in a kernel: its hook stands between these lines and the functions
 import jmars.tensor as mt
 from jmars.config import config
+from jmars.tensor.from_array import by_standard
 
 A = np.array([1.0, 0.0, -1.0, 1e300, np.nan, np.inf, -0.0, 0.5])
 N = np.array([3, 0, -1, 2, 7, 5, 0, 1])
@@ -136,3 +138,23 @@ def test_functions_that_run_as_numpy_wrote_them_warn(name: str, tensor: Any) -> 
     ours = told(lambda: program(mt, tensor(A)).fetch())
     assert theirs and {text for text, *_ in ours} == theirs
     assert {file for _, file, _ in ours} == {__file__}
+
+
+LIBRARY = """
+def divided(x):
+    return x / 0.0
+
+def namespace(x):
+    return x.__array_namespace__()
+"""
+
+
+def test_a_library_that_follows_the_array_api_standard_gets_no_warnings(tensor: Any) -> None:
+    by_standard.discard("follows_the_standard")
+    names: dict[str, Any] = {"__name__": "follows_the_standard.lines"}
+    exec(compile(LIBRARY, f"{sysconfig.get_path('purelib')}/follows_the_standard/lines.py", "exec"), names)
+    zero = [text for text, *_ in told(lambda: names["divided"](np.ones(2)))]
+    assert [text for text, *_ in told(lambda: names["divided"](tensor(np.ones(2))).fetch())] == zero != []
+    names["namespace"](tensor(A))  # it has no `np.errstate`
+    assert told(lambda: names["divided"](tensor(np.ones(3))).fetch()) == []
+    assert told(lambda: (tensor(np.ones(4)) / 0.0).fetch()) != []  # of the user's own lines

@@ -31,6 +31,7 @@ from jmars.kernels.program import Call, ChunkType, single
 from jmars.kernels.program import Elementwise as Step
 from jmars.tensor.buffers import Place
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid, shape_classes
+from jmars.tensor.from_array import by_standard, is_library, package
 from jmars.tensor.operand import (
     Kind,
     NeedsLengthError,
@@ -425,11 +426,15 @@ def _by_action(*actions: str) -> tuple[tuple[str, ...], int]:
 
 
 def _is_users(frame: FrameType | None) -> bool:
-    """Whether a line outside of jmars and NumPy called the function."""
+    """Whether a line outside of jmars and NumPy called the function, and no library that follows the array API.
+
+    The standard has no `np.errstate`, so code written for it cannot turn warnings off, and expects none.
+    """
     while frame is not None:
         name = frame.f_globals.get("__name__") or ""
         if name not in _BETWEEN and not is_plain_hook(frame.f_code):
-            return not name.startswith(("jmars.", "numpy."))
+            follows = package(frame) in by_standard and is_library(frame)
+            return not (follows or name.startswith(("jmars.", "numpy.")))
         frame = frame.f_back
     return False
 
