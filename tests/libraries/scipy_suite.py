@@ -16,10 +16,14 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from jmars.tensor.operand import TensorData
 
 MODULES = """cluster constants differentiate fft integrate interpolate linalg ndimage optimize signal spatial special
     stats""".split()  # noqa: SIM905
@@ -55,11 +59,16 @@ class OnNamespace:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
-        """Compute in this process."""
+        """Compute in this process; keep what a client keeps, or each turn of a loop would compute all turns before."""
+        from jmars.client.auto_persist import repeats
         from jmars.tensor.engine import set_engine
         from tests.tensor.engine import OneByOne
 
-        set_engine(OneByOne())
+        class Keeping(OneByOne):
+            def execute(self, data: Sequence[TensorData]) -> None:
+                super().execute([*data, *repeats(data, self.chunks, self.limit).kept])
+
+        set_engine(Keeping())
         return (yield)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
