@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 
 from jmars.tensor import linalg as _linalg
+from jmars.tensor.from_array import written_back
 from jmars.tensor.methods import TensorMethods
 from jmars.tensor.numpy_modules import NumPyModule
 from jmars.tensor.protocols import FUNCTIONS
 from jmars.tensor.tensor import as_tensor
 
-__all__ = ["argsort", "broadcast_arrays", "clip", "fft", "linalg", "meshgrid", "sort"]
+__all__ = ["argsort", "asarray", "broadcast_arrays", "clip", "fft", "linalg", "meshgrid", "sort"]
 
 fft = NumPyModule.of("numpy.fft")
 __array_api_version__ = "2025.12"
@@ -33,7 +34,7 @@ _NUMPYS = """
 """.split()  # noqa: SIM905
 _REDUCTIONS = "all any argmax argmin count_nonzero max mean min prod std sum var".split()  # noqa: SIM905
 _OURS = """
-    arange asarray empty empty_like eye from_dlpack full full_like linspace ones ones_like tril triu zeros
+    arange empty empty_like eye from_dlpack full full_like linspace ones ones_like tril triu zeros
     zeros_like astype can_cast result_type abs acos acosh add asin asinh atan atan2 atanh bitwise_and
     bitwise_left_shift bitwise_invert bitwise_or bitwise_right_shift bitwise_xor ceil conj copysign cos cosh
     divide equal exp expm1 floor floor_divide greater greater_equal hypot imag isfinite isinf isnan less less_equal log
@@ -47,6 +48,14 @@ _OURS = """
 
 
 # Functions with a signature or result in the standard that differs from NumPy's
+
+
+def asarray(obj: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Return an array as a tensor; what a library wrote to `np.asarray(x)` and hands back is written to `x`.
+
+    So does SciPy with `output=x`. NumPy's arrays share their memory with `np.asarray(x)`.
+    """
+    return FUNCTIONS["asarray"](written_back(obj), *args, **kwargs)
 
 
 def clip(x: Any, /, min: Any = None, max: Any = None) -> Any:

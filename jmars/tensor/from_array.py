@@ -31,7 +31,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 import numpy as np
 import xxhash
@@ -292,6 +292,41 @@ def dispatch(error: DuckArrayError, name: str, args: tuple[Any, ...], kwargs: di
     if _dispatcher is None:  # chunk_types is still being imported
         raise error
     return _dispatcher(name, args, kwargs)
+
+
+_given: dict[int, tuple[ref[Any], ref[Tensor], int]] = {}  # by id: array, the tensor that it was taken of, digest
+
+
+def note_given(array: np.ndarray[Any, Any], x: Tensor) -> None:
+    """Note an array that `np.asarray(x)` gives, for `written_back`."""
+    number = id(array)
+    _given[number] = ref(array, lambda _: _given.pop(number, None)), ref(x), _digest_of(array)
+
+
+def written_back(array: Any) -> Any:
+    """The tensor that an array was taken of, with what was written to the array; other values as they are.
+
+    Raises
+    ------
+    ArrayChangedError
+        If the tensor was written, too.
+    """
+    taken, tensor, before = _given.get(id(array), (None, None, 0))
+    x = tensor() if taken is not None and taken() is array and tensor is not None else None
+    if x is None or (now := _digest_of(array)) == before:
+        return array if x is None else x
+    if _digest_of(np.asarray(x.fetch(copy=False), x.dtype)) != before:
+        raise ArrayChangedError(
+            f"an array that np.asarray gave of a tensor of shape {x.shape} was written, and so was the tensor; NumPy "
+            "would have both writes. Write to one of them, or to a copy, np.array(x)"
+        )
+    x[...] = array.copy()
+    _given[id(array)] = taken, tensor, now  # type: ignore[assignment]
+    return x
+
+
+def _digest_of(array: np.ndarray[Any, Any]) -> int:
+    return xxhash.xxh3_128_intdigest(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
 class Composite:

@@ -49,6 +49,7 @@ from jmars.tensor.from_array import (
     check_size,
     is_library,
     is_own,
+    note_given,
     plain_array,
     supports_arithmetic,
 )
@@ -320,6 +321,8 @@ class Tensor(TensorMethods, TensorOperators):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         check_size(self)
         value = np.asarray(self.fetch(), self.dtype)  # fetch() of a tensor without axes returns a scalar
+        if not (copy or self.dtype.hasobject or dtype not in (None, self.dtype)):
+            note_given(value, self)
         return value if dtype is None else value.astype(dtype, copy=False)
 
     def __arrow_c_array__(self, requested_schema: Any = None) -> Any:

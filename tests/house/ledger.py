@@ -22,11 +22,11 @@ TABLE = """
             tensor/files.py tensor/zarr_arrays.py tensor/whole_zarr.py tensor/ops/npy.py tensor/atomic_file.py
   1879  formats of images, telescopes, weather and tables
             tensor/formats/*
- 16165  NumPy functions
+ 16168  NumPy functions
             tensor/ops/*
   2055  masked arrays
             tensor/ma/*
-  1575  foreign chunks and duck arrays
+  1582  foreign chunks and duck arrays
             tensor/chunk_types/* tensor/array_api.py array_api.py tensor/numba_values.py
    982  spawn
             tensor/spawn.py remote.py
@@ -34,7 +34,7 @@ TABLE = """
             tensor/ndimage/*
    250  batches for training
             tensor/batches.py
-  8180  tensor core
+  8223  tensor core
             tensor/*
   1900  machine code by LLVM text
             kernels/native_pipeline.py kernels/compile.py kernels/expression.py kernels/routines.py

@@ -68,7 +68,8 @@ class OnNamespace:
             def execute(self, data: Sequence[TensorData]) -> None:
                 super().execute([*data, *repeats(data, self.chunks, self.limit).kept])
 
-        set_engine(Keeping())
+        engine: Any = Keeping()
+        set_engine(engine)
         return (yield)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:

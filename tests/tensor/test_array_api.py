@@ -7,6 +7,7 @@ import pytest
 
 import jmars.array_api as xp
 import jmars.tensor as mt
+from jmars.errors import ArrayChangedError
 from jmars.tensor.buffers import SmallValues
 from jmars.tensor.from_array import libraries
 from jmars.tensor.small_values import small_values
@@ -126,3 +127,24 @@ def test_reductions_are_arrays_where_small_values_are_numpys(engine, name):
         SmallValues.choose(0)
     assert isinstance(found, mt.Tensor) and isinstance(plain, np.generic)
     assert found.dtype == plain.dtype and found.fetch() == plain
+
+
+def test_what_a_library_writes_and_hands_back_is_in_the_tensor():
+    """As SciPy's functions do with `output=x`."""
+    x = xp.zeros((4, 3))
+    part, lost = x[1:3], np.asarray(x[0])
+    written = np.asarray(part)
+    x[0] = 2  # another part
+    written[:] = 7
+    assert xp.asarray(written) is part and xp.asarray(written) is part
+    assert x.fetch().tolist() == [[2, 2, 2], [7, 7, 7], [7, 7, 7], [0, 0, 0]]
+    unchanged = np.asarray(x)
+    x[0] = 1
+    assert xp.asarray(unchanged) is x
+    assert xp.asarray(lost) is not x  # of a part that has no name any more
+    own = np.array(x)
+    own[:] = 5
+    assert xp.asarray(own) is not x and x.fetch()[0].tolist() == [1, 1, 1]
+    unchanged[0] = 3
+    with pytest.raises(ArrayChangedError, match="both writes"):
+        xp.asarray(unchanged)
