@@ -91,7 +91,8 @@ def checked_to_zarr(theirs: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(theirs)
     def to_zarr(*args: Any, **kwargs: Any) -> Any:
-        given = inspect.signature(theirs).bind(*args, **kwargs).arguments
+        bound = inspect.signature(theirs).bind(*args, **kwargs)
+        given = bound.arguments
         store, tensors, options = given.get("store"), dict(_tensors(given["dataset"])), given.get("storage_options")
         if store is not None and not given.get("append_dim"):
             names = [""] if given.get("mode") == "w" else tensors
@@ -104,8 +105,8 @@ def checked_to_zarr(theirs: Callable[..., Any]) -> Callable[..., Any]:
                 refuse_sources(one, places.values())
         if not tensors or given.get("mode") != "w" or store is None:
             return theirs(*args, **kwargs)
-        with replaced_group(store_place(store, given.get("group"), options)):
-            return theirs(*args, **kwargs)
+        with replaced_group(store_place(store, given.get("group"), options)) as given["mode"]:
+            return theirs(*bound.args, **bound.kwargs)
 
     return to_zarr
 

@@ -3,9 +3,10 @@
 A new array in a folder is written beside and moved (`whole_folder`). Elsewhere, and where xarray made the array, pieces
 are written in place while there is no metadata, so readers find no array (`whole_arrays`).
 
-A claim keeps a second writer of an array away: in a folder a lock of the system (atomic_file.py), in an object store an
-object `.jmars-claim-0` within the array, made by a conditional put. The writer renews the claim every `BEAT` seconds. A
-claim of a dead process, or of an age of `EXPIRY` seconds, is void: the next writer makes the claim of the next number.
+A claim keeps a second writer of an array, or of a group that is replaced, away: in a folder a lock of the system
+(atomic_file.py), in an object store an object `.jmars-claim-0` within, made by a conditional put. The writer renews
+the claim every `BEAT` seconds. A claim of a dead process, or of an age of `EXPIRY` seconds, is void: the next writer
+makes the claim of the next number.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import secrets
 import shutil
 import socket
 import threading
 import time
+import warnings
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -119,8 +122,8 @@ def whole_arrays(arrays: Sequence[Any], how: How) -> Iterator[None]:
 
 
 @contextmanager
-def replaced_group(place: Any) -> Iterator[None]:
-    """Within, a writer removes a group and makes it anew.
+def replaced_group(place: Any) -> Iterator[str]:
+    """Within, a writer makes a group anew; gives the mode: "w", or "a" in an object store, where the old one is gone.
 
     Raises
     ------
@@ -130,19 +133,24 @@ def replaced_group(place: Any) -> Iterator[None]:
     if folder := node_folder(place):
         os.makedirs(os.path.dirname(folder), exist_ok=True)
         with claimed(folder):
-            yield
-        return
-    if type(place.store).__name__ in ("FsspecStore", "ObjectStore"):
-        _sync(_refuse_claims(place))
-    yield
+            yield "w"
+    elif type(place.store).__name__ in ("FsspecStore", "ObjectStore"):
+        warnings.filterwarnings("ignore", rf"Object at .*{re.escape(CLAIM)}\d+ is not recognized as a component")
+        with _claims([place]) as check:
+            _sync(_refuse_claims(place))
+            _sync(_remove(place, _sync(_names(place))))  # all but the claim
+            yield "a"
+            check()
+    else:
+        yield "w"
 
 
 async def _refuse_claims(place: Any) -> None:
-    """Raise StorageError for a valid claim within a group of an object store."""
+    """Raise StorageError for a valid claim of an array within a group of an object store."""
     if hasattr(place.store, "fs"):
         place.store.fs.invalidate_cache()
     prefix = f"{place.path}/".lstrip("/")
-    for key in [key async for key in place.store.list_prefix(prefix) if CLAIM in key]:
+    for key in [key async for key in place.store.list_prefix(prefix) if f"/{CLAIM}" in key.removeprefix(prefix)]:
         found = await _read_claim(place.store, key)
         if found is not None and _holds(found):
             raise _being_written(f"{place.store}/{key.rpartition('/')[0]}", found)
@@ -225,10 +233,11 @@ async def _remove(array: Any, names: set[str]) -> None:
 
 
 class _Claim:
-    """The claim of an array in an object store."""
+    """The claim of an array, or of the place of a group, in an object store."""
 
     def __init__(self, array: Any) -> None:
         self.array, self.number, self.token = array, 0, secrets.token_hex(8)
+        self.place = getattr(array, "store_path", array)
 
     def key(self, number: int) -> str:
         return _key(self.array, f"{CLAIM}{number}")
@@ -244,7 +253,7 @@ class _Claim:
             if found is not None and found["token"] == self.token:  # the answer of the first try was lost
                 return
             if found is not None and _holds(found):
-                raise _being_written(self.array.store_path, found)
+                raise _being_written(self.place, found)
             self.number += found is not None
 
     async def read(self) -> Any:
@@ -262,7 +271,7 @@ class _Claim:
     async def check(self) -> None:
         """Raise StorageError if the claim is gone, or of a second writer."""
         if (await self.read() or {}).get("token") != self.token:
-            raise StorageError(f"another program removed {self.array.store_path} while it was written; write again")
+            raise StorageError(f"another program removed {self.place} while it was written; write again")
 
     async def release(self) -> None:
         """Remove the claim, and void ones before it."""
@@ -296,7 +305,10 @@ async def _made(store: Any, key: str, data: bytes) -> bool:
     try:
         if hasattr(store, "fs"):
             root = store.path.rstrip("/")
-            await store.fs._pipe_file(f"{root}/{key}" if root else key, data, mode="create")
+            path = f"{root}/{key}" if root else key
+            if "local" in store.fs.protocol:  # a folder, which may not be there
+                os.makedirs(os.path.dirname(path), exist_ok=True)
+            await store.fs._pipe_file(path, data, mode="create")
         else:
             import obstore
 

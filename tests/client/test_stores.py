@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ import pytest
 
 import jmars
 import jmars.tensor as mt
-from jmars.errors import UnsupportedError
+from jmars.errors import StorageError, UnsupportedError
 from jmars.reports.saved_run import SavedRun
+from jmars.tensor.whole_zarr import replaced_group
+from jmars.tensor.zarr_arrays import store_place
 from tests import s3
 
 zarr = pytest.importorskip("zarr", reason="zarr is not installed (extra jmars[io])")
@@ -201,6 +204,35 @@ def test_xarray_in_an_object_store(cluster, server, kind):
     assert len(cluster.jobs()) == jobs + 1
     found = xr.open_zarr(place, consolidated=False, chunks={"y": 7}, chunked_array_type="jmars", **options)
     assert found.compute().identical(data)
+    rows = data.isel(y=slice(3)).chunk({"y": 7}, chunked_array_type="jmars")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", zarr.errors.ZarrUserWarning)
+        rows.to_zarr(place, mode="w", consolidated=False, **options)
+    assert xr.open_zarr(place, consolidated=False, **options).identical(data.isel(y=slice(3)))
+
+
+@pytest.mark.parametrize("kind", ["s3fs", "obstore"])
+def test_a_group_of_an_object_store_has_one_writer(cluster, server, kind):
+    xr, _ = pytest.importorskip("xarray"), pytest.importorskip(kind)
+    if kind == "obstore":
+        place = zarr.storage.ObjectStore(server.obstore("twice"))
+    else:
+        place = zarr.storage.FsspecStore.from_url("s3://data/again", storage_options=server.options)
+    data = xr.Dataset({"a": (("y", "x"), VALUES)})
+    lazy = data.chunk({"y": 7}, chunked_array_type="jmars")
+    lazy.to_zarr(place, mode="w", consolidated=False)
+    with (
+        replaced_group(store_place(place, None, None)),
+        pytest.raises(StorageError, match=r"is being written by process \d+ of"),
+    ):
+        (lazy + 1).to_zarr(place, mode="w", consolidated=False)
+    (lazy + 2).to_zarr(place, mode="w", consolidated=False)
+    assert xr.open_zarr(place, consolidated=False).identical(data + 2)
+    assert [*zarr.core.sync.sync(_keys(place))] == ["a/c/0/0", "a/c/1/0", "a/c/2/0", "a/zarr.json", "zarr.json"]
+
+
+async def _keys(store: Any) -> list[str]:
+    return sorted([key async for key in store.list()])
 
 
 def _spellings(secret: str) -> list[bytes]:

@@ -18,7 +18,7 @@ TABLE = """
             tensor/ops/*random*
    905  parts: only what results need is read
             tensor/parts.py optimize/parts.py optimize/sources.py
-  2624  files
+  2640  files
             tensor/files.py tensor/zarr_arrays.py tensor/whole_zarr.py tensor/ops/npy.py tensor/atomic_file.py
   1879  formats of images, telescopes, weather and tables
             tensor/formats/*
@@ -101,7 +101,7 @@ TABLE = """
             reports/*
   4040  local deploy and actors
             deploy/* actors/*
-   730  xarray
+   731  xarray
             client/xarray*.py
   4650  client core
             client/*

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -229,8 +232,32 @@ def test_a_group_is_not_replaced_while_an_array_within_is_written(tmp_path, grou
         with pytest.raises(StorageError, match=r"g/a is being written by process 7 of far; wait"), replaced:
             pass
     else:
-        with replaced:
-            assert (tmp_path / "g/a/.jmars-claim-0").exists()
+        with replaced as mode:
+            assert mode == "a" and (tmp_path / "g/a/.jmars-claim-0").exists() == (group == "h")
+
+
+@pytest.mark.parametrize("place", ["obstore"], indirect=True)  # files of fsspec know no conditional put
+def test_of_two_writers_that_begin_at_once_one_replaces_a_group(place, monkeypatch):
+    made, meet, ended = whole_zarr._made, asyncio.Barrier(2), threading.Event()
+
+    async def at_once(*given):
+        await meet.wait()
+        return await made(*given)
+
+    def write(number):
+        try:
+            with whole_zarr.replaced_group(zarr_arrays.store_place(place, "g", None)):
+                assert ended.wait(60)
+                return number
+        except StorageError as error:
+            ended.set()
+            return str(error)
+
+    monkeypatch.setattr(whole_zarr, "_made", at_once)
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(write, range(2)))
+    assert sorted(isinstance(one, int) for one in found) == [False, True]
+    assert any("g is being written by process" in str(one) for one in found)
 
 
 def test_a_claim_is_renewed_while_its_writer_lives(tmp_path, monkeypatch):
