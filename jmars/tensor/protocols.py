@@ -256,8 +256,8 @@ def _hooked(name: str, function: Callable[..., Any], theirs: Any, numpys: Any = 
                     return found
             if theirs is None or not can_compute() or _is_inside(work):
                 raise
-            if _writes_to_tensor(name, theirs, args, kwargs):
-                raise
+            if kwargs.keys() & {"chunks", "chunk_size"} or _writes_to_tensor(name, theirs, args, kwargs):
+                raise  # NumPy has no chunks
         # NumPy computes with objects, in this process
         return theirs(*call("method.values", args), **call("method.values", kwargs))
 

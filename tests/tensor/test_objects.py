@@ -120,3 +120,6 @@ def test_where_no_value_can_be_computed_objects_are_refused():
         mt.array([None])
     with pytest.raises(ObjectArrayError):
         mt.rechunk([None], 1)
+    for chunks in ({"chunks": 1}, {"chunk_size": 1}):
+        with pytest.raises(ObjectArrayError, match="cannot be distributed"):
+            mt.asarray(np.array([None, "a"]), **chunks)
