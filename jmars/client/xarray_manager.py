@@ -11,7 +11,8 @@ xarray's function of the same name and calls it for other arrays. A function tha
   places of a coordinate, as of `idxmax`, stay lazy.
 - Groups: flox dispatches on Dask and Cubed, and takes tensors for arrays of NumPy: it would compute them at once. Sums,
   means and the like of groups are a single operand (`reduce_groups`); xarray takes the elements of every group.
-- Equality without values, for `merge` and `concat`: the same node is equal.
+- Equality without values, for `merge` and `concat`: the same node is equal, and nodes of equal value keys.
+- `argmin`, `idxmin` and the like find lines of nothing but NaN where they are computed, not when they are called.
 - `ffill` and `bfill` bring a line into one chunk; bottleneck and numbagg would take a tensor for an array of NumPy.
 - Data sets of tensors are not written over their sources, and NetCDF files appear when complete.
 - Weights are checked where they are computed, not when `weighted` is called.
@@ -35,12 +36,13 @@ import cloudpickle
 import numpy as np
 import xarray
 from xarray import Coordinates, Dataset, Variable
-from xarray.computation import weighted
+from xarray.computation import nanops, weighted
 from xarray.core import duck_array_ops, groupby, indexing, nputils, utils
 from xarray.namedarray import pycompat
 from xarray.namedarray.parallelcompat import ChunkManagerEntrypoint
 
 import jmars.tensor as mt
+from jmars.client.kept_values import value_keys
 from jmars.client.session import execute
 from jmars.client.xarray_store import Write, checked_to_zarr, later, whole_to_netcdf
 from jmars.errors import UnsupportedError
@@ -359,6 +361,8 @@ def adapt() -> None:
         _replace(pycompat, "is_0d_dask_array", _element)
         _replace(duck_array_ops, "lazy_array_equiv", _same_node)
         _replace(duck_array_ops, "push", _along_lines)
+        _replace(nanops, "nanargmin", _arg_without_nan)
+        _replace(nanops, "nanargmax", _arg_without_nan)
         writers = sys.modules.get("xarray.backends.writers") or sys.modules["xarray.backends.api"]  # until 2025.9
         _replace(writers, "to_zarr", checked_to_zarr)
         _replace(writers, "to_netcdf", whole_to_netcdf)
@@ -429,11 +433,32 @@ def _element(theirs: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 def _same_node(theirs: Callable[..., bool | None]) -> Callable[..., bool | None]:
     def lazy_array_equiv(one: Any, other: Any) -> bool | None:
-        if isinstance(one, Tensor) and isinstance(other, Tensor) and one.data.key == other.data.key:
-            return True
+        if isinstance(one, Tensor) and isinstance(other, Tensor) and one.shape == other.shape:
+            keys = value_keys([one.data, other.data], lambda key: None)
+            first, second = (keys.get(x.data.key) or x.data.key for x in (one, other))
+            return True if first == second else None
         return theirs(one, other)
 
     return lazy_array_equiv
+
+
+def _arg_without_nan(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(theirs)
+    def nanarg(a: Any, axis: Any = None) -> Any:
+        if not isinstance(a, Tensor) or a.dtype.kind not in "fc":
+            return theirs(a, axis)
+        least, missing = theirs.__name__ == "nanargmin", mt.isnan(a)
+        values = mt.where(missing, a.dtype.type(np.inf if least else -np.inf), a)
+        places = (mt.argmin if least else mt.argmax)(values, axis)
+        return map_blocks(_unless_missing, places, mt.all(missing, axis), dtype=places.dtype)
+
+    return nanarg
+
+
+def _unless_missing(places: Any, missing: Any) -> Any:
+    if missing.any():
+        raise ValueError("All-NaN slice encountered")
+    return places
 
 
 def _along_lines(theirs: Callable[..., Any]) -> Callable[..., Any]:

@@ -167,8 +167,9 @@ def test_xarray_gives_the_same_and_stays_lazy_until_then(cluster, air, name):
     xr.testing.assert_allclose(lazy.compute(), EXAMPLES[name](air))
 
 
-def test_places_of_extremes_are_computed_with_the_result(cluster, air, monkeypatch):
-    data = (air.fillna(0) * 1000).astype(int)
+@pytest.mark.parametrize("has_nan", [False, True])
+def test_places_of_extremes_are_computed_with_the_result(cluster, air, monkeypatch, has_nan):
+    data = air if has_nan else (air.fillna(0) * 1000).astype(int)
     lazy = data.chunk({"time": 100, "lat": 3}, chunked_array_type="jmars")
     with monkeypatch.context() as patch:
         patch.setattr(Tensor, "fetch", lambda *given: pytest.fail("a tensor was fetched"))
@@ -178,6 +179,27 @@ def test_places_of_extremes_are_computed_with_the_result(cluster, air, monkeypat
     outside = xr.Variable("lon", mt.arange(8))[xr.Variable("p", mt.asarray([3, 8], chunk_size=1)),]
     with pytest.raises(IndexError, match="index 8 is out of bounds"):
         outside.compute()
+
+
+def test_lines_of_nothing_but_nan_are_told_where_they_are_computed(cluster, air):
+    some = air[:5].where(air[:5].lat < 3)
+    lazy = some.chunk({"time": 2}, chunked_array_type="jmars")
+    places = lazy.argmin("time")
+    with pytest.raises(ValueError, match="All-NaN slice encountered"):
+        places.compute()
+    xr.testing.assert_equal(lazy.idxmin("time").compute(), some.idxmin("time"))
+
+
+def test_tensors_of_equal_value_keys_are_equal_without_a_run(cluster, monkeypatch):
+    one, same, other = (
+        xr.Dataset({"a": (("x", "y"), mt.arange(12, chunk_size=5).reshape(3, 4) + by)}) for by in (1, 1, 2)
+    )
+    with monkeypatch.context() as patch:
+        patch.setattr(Tensor, "fetch", lambda *given: pytest.fail("a tensor was fetched"))
+        merged = xr.merge([one, same], compat="equals", join="exact")
+    assert merged.a.data is one.a.data
+    with pytest.raises(xr.MergeError, match="conflicting values"):
+        xr.merge([one, other], compat="equals", join="exact")
 
 
 def test_apply_ufunc_in_parallel(cluster, air):

@@ -6,14 +6,17 @@
     python -m tests.conformance.xarray_suite test_dask --manager dask     the same tests with Dask
 
 xarray's tests take array functions and the class of arrays from the chunk manager of the name "dask"; jmars's is put
-there, and `dask.compute`, `persist` and `is_dask_collection` learn xarray objects on tensors. Failures that name Dask's
-graphs, keys or delayed objects are counted apart. Needs xarray with its tests, pandas, Dask and pytest-timeout.
+there, and `dask.compute`, `persist` and `is_dask_collection` learn xarray objects on tensors. Failed tests of Dask's
+own protocol are counted apart: the message, or the code of the test, names Dask's graphs, keys, tokens or delayed
+objects. Needs xarray with its tests, pandas, Dask and pytest-timeout; more tests run if there are flox, bottleneck,
+cftime and numbagg.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import inspect
 import os
 import re
 import sys
@@ -33,6 +36,7 @@ FILES = {  # and the tests that are chosen by name
     "test_missing": PARTS, "test_weighted": PARTS,
 }  # fmt: skip
 PROTOCOL = "Dask's own protocol: graphs, keys, delayed objects, data frames"
+ASKS_DASK = re.compile(r"__dask_\w+__|\._meta\b|\.blocks\[|\btokenize\(|graph_manipulation|patch\(\s*dask_|\.dask\b")
 CAUSES = [
     (PROTOCOL, re.compile(
         r"__dask_|tokenize|dask\.delayed|from_delayed|\bdelayed\b|HighLevelGraph|dask\.optimize|gm\.|dask\.config|"
@@ -123,7 +127,11 @@ class Results:
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
-        self.failures: list[tuple[str, str]] = []
+        self.failures: list[tuple[str, str, bool]] = []
+        self.asks_dask: set[str] = set()  # tests whose code names Dask's own protocol
+
+    def pytest_collection_modifyitems(self, items: Any) -> None:
+        self.asks_dask = {one.nodeid for one in items if ASKS_DASK.search(inspect.getsource(one.function))}
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.when == "call" or report.outcome != "passed":
@@ -131,7 +139,8 @@ class Results:
             if report.outcome == "failed":
                 crash = getattr(report.longrepr, "reprcrash", None)
                 message = crash.message if crash else str(report.longrepr)
-                self.failures.append((report.nodeid.split("::", 1)[-1], " ".join(message.split())))
+                asks_dask = report.nodeid in self.asks_dask
+                self.failures.append((report.nodeid.split("::", 1)[-1], " ".join(message.split()), asks_dask))
 
 
 def cause(message: str) -> str:
@@ -170,8 +179,8 @@ def main() -> int:
         for name in given.files:
             results = results_of(name, given.k or FILES.get(name, PARTS))
             total += results.counts
-            for test, message in results.failures:
-                failures[cause(message)].append((f"{name}::{test}", message))
+            for test, message, asks_dask in results.failures:
+                failures[PROTOCOL if asks_dask else cause(message)].append((f"{name}::{test}", message))
             print(f"{name:24}", dict(results.counts), flush=True)
     for name, found in sorted(failures.items(), key=lambda one: -len(one[1])):
         print(f"{len(found):5}  {name}")
