@@ -25,13 +25,16 @@ def _cluster():
 
 
 def _meets_others(at_once):
-    """Reads, but first waits until so many calls wait in the process: only the first calls do."""
+    """Reads; no call ends before so many have begun in the process."""
 
     def read(box):
-        here = threading.__dict__.setdefault("met", threading.Barrier(at_once))
-        if threading.__dict__.setdefault("waiting", True):
-            here.wait(60)
-            threading.waiting = False
+        begun = threading.__dict__.setdefault("begun", [])
+        met = threading.__dict__.setdefault("all_begun", threading.Event())
+        begun.append(box)
+        if len(begun) >= at_once:
+            met.set()
+        if not met.wait(60):
+            raise RuntimeError(f"{len(begun)} calls were under way")
         return VALUES[box]
 
     return read
@@ -39,9 +42,10 @@ def _meets_others(at_once):
 
 @pytest.mark.parametrize("part", [np.s_[:], np.s_[::2, [1, 2, 5]]])
 def test_calls_that_wait_meet_each_other(part):
-    x = mt.from_blocks(_meets_others(4), VALUES.shape, float, chunks=(1, 8), waits=True)
-    np.testing.assert_array_equal(np.sqrt(x[part]), np.sqrt(VALUES[part]))
-    assert (x[part] * 2).sum() == (VALUES[part] * 2).sum()
+    with jmars.Cluster(n_workers=1):
+        x = mt.from_blocks(_meets_others(4), VALUES.shape, float, chunks=(1, 8), waits=True)
+        np.testing.assert_array_equal(np.sqrt(x[part]), np.sqrt(VALUES[part]))
+        assert (x[part] * 2).sum() == (VALUES[part] * 2).sum()
 
 
 def test_others_are_called_one_by_one():
