@@ -3,9 +3,10 @@
 An operand joins its readers if all readers are in the same group and take its elements block by block: elementwise
 operands and generators join elementwise operands and reductions of the same shape; so do slices, which are read where
 they are, and functions, a few per group, since their chunks are held meanwhile. An elementwise operand also joins the
-assignment that writes its elements to a slice, and the mask of a selection joins the selection. Only the output leaves
-a group, so no path leaves a group and returns: the graph of groups has no cycle. A value with several readers is inside
-with all its readers, or stays a chunk.
+assignment that writes its elements to a slice; the mask of a selection, the factors of a product and what is transposed
+join the function that reads them whole, and are held, too. Only the output leaves a group, so no path leaves a group
+and returns: the graph of groups has no cycle. A value with several readers is inside with all its readers, or stays a
+chunk.
 
 Chains, lines of operands without branches, are fused afterwards: an edge joins two operands if no other edge leaves the
 first operand and no other edge enters the second. The setting `fuse: chain` applies this rule alone.
@@ -71,6 +72,7 @@ def fuse_regions(
         Rows with different numbers here (devices, requested workers) never join.
     """
     whole, heavy = flags(graph, _is_held), flags(graph, _is_heavy)
+    whole[graph.input_idx[flags(graph, _holds)[readers(graph)]]] = True
     joins = flows(graph, lambda program: _gives_blocks(program) or _gives_whole(program))
     few = np.bincount(graph.layer, minlength=len(graph.layers)) < workers
     joins &= ~(heavy & few[graph.layer])[graph.input_idx]
@@ -246,6 +248,11 @@ def _is_held(program: Program) -> bool:
     return _gives_whole(program) and not _is_view(program)
 
 
+def _holds(program: Program) -> bool:
+    """Whether a program reads whole chunks that may be computed in the same operand."""
+    return any(isinstance(step, Call) and step.holds for step in program.steps[:1])
+
+
 def _is_view(program: Program) -> bool:
     return any(isinstance(step, Call) and (step.view is not None or step.joins) for step in program.steps[:1])
 
@@ -276,8 +283,8 @@ def _takes_blocks(program: Program) -> Bools:
     if len(program.steps) == 1 and isinstance(only, Call) and only.target is not None:
         takes[only.inputs[-1]] = only.inputs[-1] not in only.inputs[:-1]
     if len(program.steps) == 1 and isinstance(only, Call):
-        for value in [only.inputs[place] for place in only.holds]:
-            takes[value] = only.inputs.count(value) == 1
+        for value in {only.inputs[place] for place in only.holds}:
+            takes[value] = all(k in only.holds for k, one in enumerate(only.inputs) if one == value)
     if not passes:
         return takes
     last = passes[-1]  # only the last of several passes takes blocks, so that no block is held for two passes

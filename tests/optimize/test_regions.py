@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
+import jmars.tensor as mt
 from jmars.graph import Dag, levels
 from jmars.optimize import regions
 from jmars.optimize.fuse_groups import is_open
@@ -141,6 +142,22 @@ def test_functions_are_held_while_read_and_take_whole_chunks():
     assert labels(joined.graph) == ["make", "make", "turn+turn+add+sum"]
     assert joined.graph.work.tolist() == [0, 0, 2 * 24]
     assert values(joined.graph) == values(graph_of(dag, ["make", "make", "turn", "turn", "add", "sum"]))
+
+
+def test_factors_of_a_product_are_computed_in_it_and_held(cluster):
+    x, w = mt.random.default_rng(0).normal(size=(400, 5), chunk_size=(200, 5)), mt.ones(400, chunk_size=200)
+    d = x - 1.5
+    product = (w * d.T) @ d
+    graph = product.plan().compiled.after
+    products = [row for row in range(graph.n) if "matmul" in label(graph, row)]
+    assert len(products) >= 2 and not any(
+        "subtract" in label(graph, row) for row in range(graph.n) if row not in products
+    )
+    assert all(
+        graph.work[row] >= 3 * 200 * 5 * 8 for row in products
+    )  # the difference, its transpose, the weighted one
+    theirs = x.fetch() - 1.5
+    np.testing.assert_allclose(product.fetch(), theirs.T @ theirs, rtol=1e-12)
 
 
 @given(graphs(), st.integers(0, 3))

@@ -307,8 +307,8 @@ def _products(
         work += matrices + out.nbytes
         copies = matrices if _in_place(name, axes[0]) else 0
     labels, orders, result = axes
-    params = (name, len(labels), labels, orders, result)
-    call = Call(sum_products, params, tuple(range(len(types))), out, False, work, copies=copies)
+    params, every = (name, len(labels), labels, orders, result), tuple(range(len(types)))
+    call = Call(sum_products, params, every, out, False, work, copies=copies, holds=every)
     return single(name, types, call)
 
 

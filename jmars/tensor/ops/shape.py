@@ -84,7 +84,7 @@ class Transpose(Operand):
 
         def program(k: int) -> Program:
             chunk = ChunkType(tuple(kinds[k][i] for i in back), source.dtype)
-            step = Call(permute, self.axes, (0,), ChunkType(kinds[k], output.dtype), moves=True)
+            step = Call(permute, self.axes, (0,), ChunkType(kinds[k], output.dtype), moves=True, holds=(0,))
             return single(self.name, (chunk,), step)
 
         ids = source.ids.transpose(self.axes)
