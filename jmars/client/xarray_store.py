@@ -103,8 +103,10 @@ def checked_to_zarr(theirs: Callable[..., Any]) -> Callable[..., Any]:
                     del places[name]  # is written as it was read
             for one in tensors.values():
                 refuse_sources(one, places.values())
-        if not tensors or given.get("mode") != "w" or store is None:
+        is_part = given.get("append_dim") is not None or given.get("region") is not None
+        if not tensors or given.get("mode") != "w" or store is None or is_part:  # xarray refuses a part by "w"
             return theirs(*args, **kwargs)
+        theirs.__globals__["_validate_dataset_names"](given["dataset"])  # as xarray before it removes a group
         with replaced_group(store_place(store, given.get("group"), options)) as given["mode"]:
             return theirs(*bound.args, **bound.kwargs)
 

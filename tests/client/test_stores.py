@@ -231,6 +231,21 @@ def test_a_group_of_an_object_store_has_one_writer(cluster, server, kind):
     assert [*zarr.core.sync.sync(_keys(place))] == ["a/c/0/0", "a/c/1/0", "a/c/2/0", "a/zarr.json", "zarr.json"]
 
 
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [({"append_dim": "y"}, "append_dim unless"), ({"region": {"y": slice(0, 20)}}, "region unless"), ({}, "name 3 for")],
+)
+def test_what_xarray_refuses_removes_no_group(cluster, tmp_path, options, error):
+    xr, store = pytest.importorskip("xarray"), pytest.importorskip("obstore").store
+    place = zarr.storage.ObjectStore(store.LocalStore(str(tmp_path / "a"), mkdir=True))
+    data = xr.Dataset({"a": (("y", "x"), VALUES)})
+    data.to_zarr(place, consolidated=False)
+    lazy = (data + 1 if options else data.rename(a=3)).chunk({"y": 5}, chunked_array_type="jmars")
+    with pytest.raises((ValueError, TypeError), match=error):
+        lazy.to_zarr(place, mode="w", consolidated=False, **options)
+    assert xr.open_zarr(place, consolidated=False).identical(data)
+
+
 async def _keys(store: Any) -> list[str]:
     return sorted([key async for key in store.list()])
 
