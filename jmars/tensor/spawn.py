@@ -414,7 +414,9 @@ def _packed_call(
     try:
         packer.dump((args, kwargs))
     except Exception as error:
-        raise _argument_error(args, kwargs, function) or error from None
+        if isinstance(error, MemoryError) or (named := _argument_error(args, kwargs, function)) is None:
+            raise
+        raise named from error
     return packer.inputs, blob.getvalue()
 
 
@@ -427,8 +429,8 @@ def _argument_error(args: tuple[Any, ...], kwargs: dict[str, Any], function: str
             return UnsupportedError(f"{name} of {function}: {error}")
         except Exception as error:
             return UnsupportedError(
-                f"{name} of {function}, a {type(value).__name__}, cannot be sent to workers ({error}); make it inside "
-                "the function"
+                f"{name} of {function}, a {type(value).__name__}, cannot be sent to workers ({type(error).__name__}: "
+                f"{error}); make it inside the function"
             )
     return None
 

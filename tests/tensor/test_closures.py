@@ -143,6 +143,25 @@ def test_what_cannot_be_pickled_is_refused_by_name():
             spawn(print, args=args, kwargs=kwargs)
 
 
+class Raises:
+    """An object whose state raises an error."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def __getstate__(self):
+        raise self.error
+
+
+def test_an_error_of_an_argument_is_the_cause():
+    error = KeyError("state")
+    with pytest.raises(UnsupportedError, match=r"args\[0\] of print, a Raises, .* \(KeyError: 'state'\)") as found:
+        spawn(print, args=(Raises(error),))
+    assert found.value.__cause__ is error and error.__traceback__.tb_next is not None
+    with pytest.raises(MemoryError):
+        spawn(print, args=(Raises(MemoryError()),))
+
+
 class Locked:
     """A callable object with an attribute that cannot be pickled."""
 
