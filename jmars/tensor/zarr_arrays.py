@@ -296,8 +296,10 @@ def _opened(url: Any, component: str | None, options: Mapping[str, Any] | None) 
     given = dict(options) if options else None
     try:
         array = zarr.open_array(store, path=component or "", mode=mode, storage_options=given)
-    except Exception as error:
-        raise _no_array(store, component or "", given) or error from None
+    except (FileNotFoundError, ValueError):  # of zarr: nothing is there, or a group
+        if (named := _no_array(store, component or "", given)) is None:
+            raise
+        raise named from None
     zarr_folder(array)  # of the working directory of today
     return array
 

@@ -120,3 +120,20 @@ def test_arrays_behind_references_are_read(cluster, tmp_path):
     np.testing.assert_array_equal(x[3:9, ::5, 2], FIELD[3:9, ::5, 2])
     found = mt.from_zarr_group("reference://", storage_options={"fo": str(tmp_path / "a.json")})
     assert [*found] == ["t"] and found["t"].shape == FIELD.shape
+
+
+def test_an_array_that_cannot_be_reached_is_not_said_to_be_missing(tmp_path):
+    zarr.open_group(tmp_path, mode="w").create_array("a", data=np.arange(3))
+
+    class Lost(zarr.storage.LocalStore):
+        asked = 0
+
+        async def get(self, key, *args, **kwargs):
+            Lost.asked += 1
+            if Lost.asked == 1:
+                raise ConnectionError("the network is down") from OSError("no route")
+            return await super().get(key, *args, **kwargs)
+
+    with pytest.raises(ConnectionError, match="down") as found:
+        mt.from_zarr(Lost(tmp_path), "a")
+    assert "no route" in str(found.value.__cause__)
