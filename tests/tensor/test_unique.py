@@ -101,6 +101,15 @@ def test_a_sample_of_four_chunks_stands_for_others(repeats, is_many):
     same(np.unique(x), np.unique(array))
 
 
+def test_chunks_without_data_say_nothing_of_others():
+    set_engine(OneByOne(limit=8 * 2**18, workers=1))
+    array = np.full(800_000, np.nan)
+    array[-400_000:] = np.arange(400_000)
+    sampled = np.array([np.nan]).repeat(4 * 100)
+    assert module._exceeds(sampled, array.size, 25, 100, 2**18).item()
+    same(np.unique(mt.as_tensor(array, chunk_size=2**15)), np.unique(array))
+
+
 @pytest.mark.parametrize("kind", ["?", *"bBhHiIlL"])
 def test_places_among_distinct_integers_come_from_a_table(kind):
     array = np.random.default_rng(1).integers(0, 2**62, 3000).astype(kind)

@@ -149,8 +149,8 @@ def _sample(block: Array, number: int, count: int) -> Array:
 def _exceeds(sample: Array, count: int, chunks: int, each: int, most: int) -> Array:
     """Whether distinct elements of `count` in `chunks` may have more bytes than `most`, by `each` elements of a chunk.
 
-    An element that occurs once in the sample stands for `count / len(sample)` distinct elements; an element that occurs
-    more often, but in a single chunk, stands for an element of each of the other chunks.
+    An element that occurs once in the sample stands for `count / len(sample)` distinct elements, an element that occurs
+    more often, but in a single chunk, for an element of each chunk. A sample of one value says nothing of other chunks.
     """
     own = [_distinct_numbers(line, False, True)[0] for line in sample.reshape(-1, each)]
     found_in = _distinct_numbers(np.concatenate(own), True, True)[1]  # number of chunks by element
@@ -158,7 +158,7 @@ def _exceeds(sample: Array, count: int, chunks: int, each: int, most: int) -> Ar
     shared = int(np.count_nonzero(found_in > 1))
     local = len(found_in) - shared - single
     distinct = shared + local * chunks / len(own) + single * count / len(sample)
-    return np.array([distinct * sample.dtype.itemsize > most])
+    return np.array([len(found_in) == 1 or distinct * sample.dtype.itemsize > most])
 
 
 def _of_long_array(
