@@ -377,3 +377,9 @@ def test_groups_share_chunks_up_to_the_longest_chunk(chunks, wanted):
     found = line.groupby(x=xr.groupers.UniqueGrouper()).shuffle_to_chunks()
     assert found.chunksizes["x"] == wanted
     np.testing.assert_array_equal(found.compute(), np.argsort(keys, kind="stable"))
+
+
+def test_text_methods_of_chunked_names(cluster):
+    names = xr.DataArray(np.array(["st-9", "st-10", "x"]), dims="place")
+    lazy = names.chunk(place=2, chunked_array_type="jmars")
+    xr.testing.assert_identical(lazy.str.upper().compute(), names.str.upper())

@@ -252,3 +252,17 @@ def test_windows_are_a_read_only_view():
     assert not ours.flags.writeable
     with pytest.raises(UnsupportedError, match="write to the array"):
         view(mt.ones(4), 2, writeable=True)
+
+
+def test_apply_gufunc_keeps_widths_of_text_and_units_of_times():
+    names = np.array(["st-9", "st-10", "x"])
+    x = mt.tensor(names, chunk_size=2)
+    same(mt.apply_gufunc(str.upper, "()->()", x, vectorize=True, output_dtypes="U5"), np.char.upper(names))
+    joined = mt.apply_gufunc(lambda v: "".join(v), "(i)->()", x.reshape(1, 3), vectorize=True, output_dtypes="U12")
+    assert joined.fetch().tolist() == ["st-9st-10x"]
+    for function, alone in (str.upper, True), (np.char.upper, False):
+        with pytest.raises(TypeError, match="gave <U5 and <U1 was promised"):
+            mt.apply_gufunc(function, "()->()", x, vectorize=alone, output_dtypes="U1").fetch()
+    days = np.array(["2001-01-01", "2001-01-02"], "M8[ns]")
+    later = np.vectorize(lambda v: v + np.timedelta64(1, "h"), signature="()->()", otypes=["M8[ns]"])
+    same(mt.apply_gufunc(later.pyfunc, "()->()", mt.tensor(days), vectorize=True), later(days))
