@@ -31,9 +31,11 @@ STACK = 2**19  # bytes of the stack of a thread that Python starts
 STEP = 2**22  # bytes; a smaller change of retained memory is not reported
 LOOK_SECONDS = 0.25  # between two samples of children and shared memory
 RETAINED = 2**25  # bytes of heap growth before its free parts are counted
-_WORDS = (  # the last two: C code that got no memory and set no exception
-    "cannot allocate memory",
+_WORDS = (  # the first four: of ld.so too; the last two: C code that got no memory and set no exception
+    "cannot allocate ",
     "failed to map segment",
+    "cannot map zero-fill pages",
+    "cannot change memory protections",
     "can't start new thread",
     "failed to launch worker thread",
     "error return without exception set",
