@@ -122,8 +122,13 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
             for axis, piece, length in zip(found, pieces, shape)
         )
 
-    def from_array(self, data: Any, chunks: Any, **kwargs: Any) -> Tensor:
-        """A tensor of an array; an array in a file is read chunk by chunk on the workers."""
+    def from_array(self, data: Any, chunks: Any, **kwargs: Any) -> Any:
+        """A tensor of an array; an array in a file is read chunk by chunk on the workers.
+
+        Objects and text of variable length stay what they are: arrays of this process, read when they are used.
+        """
+        if data.dtype.hasobject:
+            return data if isinstance(data, np.ndarray) else data.array
         splits = self.normalize_chunks(chunks, data.shape, dtype=data.dtype)
         if isinstance(data, np.ndarray):
             return as_tensor(data, chunks=splits)

@@ -383,3 +383,20 @@ def test_text_methods_of_chunked_names(cluster):
     names = xr.DataArray(np.array(["st-9", "st-10", "x"]), dims="place")
     lazy = names.chunk(place=2, chunked_array_type="jmars")
     xr.testing.assert_identical(lazy.str.upper().compute(), names.str.upper())
+
+
+def test_text_of_variable_length_stays_in_this_process(cluster, tmp_path):
+    names = np.array(["st-9", "st-10", None, "x"], object)
+    of = xr.Dataset({"rain": ("place", np.arange(4.0)), "who": ("place", names)})
+    lazy = of.chunk(place=2, chunked_array_type="jmars")
+    assert lazy.who.chunks is None and isinstance(lazy.rain.data, Tensor)
+    xr.testing.assert_identical(lazy.compute(), of)
+    pytest.importorskip("zarr", reason="zarr is not installed (extra jmars[io])")
+    stored = of.assign_coords(name=("place", np.array(["a", "b", "c", "b"], object))).drop_vars("who")
+    stored.to_zarr(tmp_path / "in.zarr", consolidated=False)
+    how = {"engine": "zarr", "consolidated": False, "chunks": {}, "chunked_array_type": "jmars"}
+    opened = xr.open_dataset(tmp_path / "in.zarr", **how)
+    assert isinstance(opened.rain.data, Tensor)
+    xr.testing.assert_equal(opened.compute(), stored)
+    xr.testing.assert_equal(opened.groupby("name").sum().compute(), stored.groupby("name").sum())
+    xr.testing.assert_equal(opened.isel(place=[3, 0]).compute(), stored.isel(place=[3, 0]))
