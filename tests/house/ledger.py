@@ -22,7 +22,7 @@ TABLE = """
             tensor/files.py tensor/zarr_arrays.py tensor/whole_zarr.py tensor/ops/npy.py tensor/atomic_file.py
   1879  formats of images, telescopes, weather and tables
             tensor/formats/*
- 16168  NumPy functions
+ 16174  NumPy functions
             tensor/ops/*
   2055  masked arrays
             tensor/ma/*
@@ -81,7 +81,7 @@ TABLE = """
             engines/* deploy/engine_head.py client/engine_clusters.py
    690  output of functions
             processes/output.py dispatch/output_reports.py client/job_output.py
-  8620  host: memory, dispatch, processes
+  8621  host: memory, dispatch, processes
             memory/* dispatch/* processes/* worker/* storage/*
   4200  REST gateway and client
             web/* client/session.py

@@ -194,10 +194,8 @@ def _gufunc(*more: Any) -> Array:
     func, kwargs = unpickled(blob)
     called = func
     if how.signature is not None:
-        called = np.vectorize(func, signature=how.signature)
-        # NumPy's characters of dtypes lose widths and units; as objects, texts keep all their characters
-        kinds: Any = [np.dtype(object) if kind.kind in "SU" else kind for kind in how.kinds]
-        called.otypes = kinds
+        called = np.vectorize(func, signature=how.signature)  # its characters of dtypes would lose widths and units
+        vars(called)["otypes"] = [np.dtype(object) if kind.kind in "SU" else kind for kind in how.kinds]
     loop, most = how.loop, how.most
     inner = [
         b.reshape((*b.shape[loop - own : loop], *b.shape[loop + most - n :])) for b, (own, n) in zip(blocks, how.counts)
@@ -215,8 +213,7 @@ def _gufunc(*more: Any) -> Array:
         return value.reshape((*before, *(1,) * (most - len(how.shapes[0])), *how.shapes[0]))
     if len(result) != len(how.shapes):
         raise ValueError(f"the function gave {len(result)} arrays, and its signature promises {len(how.shapes)}")
-    outputs = zip(result, how.shapes, how.kinds)
-    values = [_checked(one, shape, kind, loop, inner, hint) for one, shape, kind in outputs]
+    values = [_checked(*one, loop, inner, hint) for one in zip(result, how.shapes, how.kinds)]
     records = np.dtype([(f"f{i}", kind, shape) for i, (kind, shape) in enumerate(zip(how.kinds, how.shapes))])
     joined = np.empty(np.broadcast_shapes(*(one.shape[:loop] for one in values)), records)
     for i, one in enumerate(values):
@@ -224,18 +221,13 @@ def _gufunc(*more: Any) -> Array:
     return joined.reshape((*joined.shape, *(1,) * most))
 
 
-def _checked(
-    result: Any, shape: tuple[int, ...], kind: np.dtype[Any], loop: int, inner: Sequence[Array], hint: str
-) -> Array:
+def _checked(result: Any, shape: tuple[int, ...], kind: Any, loop: int, inner: Sequence[Array], hint: str) -> Array:
     """Checks that an output has `loop` axes and then `shape`, and text no more characters than promised."""
     value = np.asarray(result)
     if kind.kind in "SU":
         value = value.astype(kind.kind) if value.dtype.hasobject else value
         if value.dtype.kind == kind.kind and value.itemsize > kind.itemsize:
-            raise TypeError(
-                f"the function gave {value.dtype} and {kind} was promised; give output_dtypes= the width of the "
-                "longest text, or fetch the array first"
-            )
+            raise TypeError(f"the function gave {value.dtype} and {kind} was promised; give output_dtypes= that width")
     if value.shape[value.ndim - len(shape) :] != shape or value.ndim - len(shape) != loop:
         raise ValueError(
             f"the function gave an array of shape {value.shape} for blocks of shapes {[b.shape for b in inner]}, and "
