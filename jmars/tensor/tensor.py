@@ -46,6 +46,7 @@ from jmars.tensor.engine import can_compute, current_engine, get_engine
 from jmars.tensor.from_array import (
     Composite,
     FromArray,
+    by_standard,
     check_size,
     is_library,
     is_own,
@@ -321,7 +322,7 @@ class Tensor(TensorMethods, TensorOperators):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         check_size(self)
         value = np.asarray(self.fetch(), self.dtype)  # fetch() of a tensor without axes returns a scalar
-        if not (copy or self.dtype.hasobject or dtype not in (None, self.dtype)):
+        if by_standard and not (copy or self.dtype.hasobject or dtype not in (None, self.dtype)):
             note_given(value, self)
         return value if dtype is None else value.astype(dtype, copy=False)
 

@@ -1,5 +1,6 @@
 """The array API standard: its names, and where it differs from NumPy."""
 
+import functools
 import itertools
 
 import numpy as np
@@ -9,7 +10,7 @@ import jmars.array_api as xp
 import jmars.tensor as mt
 from jmars.errors import ArrayChangedError
 from jmars.tensor.buffers import SmallValues
-from jmars.tensor.from_array import libraries
+from jmars.tensor.from_array import by_standard, libraries
 from jmars.tensor.small_values import small_values
 
 
@@ -132,6 +133,7 @@ def test_reductions_are_arrays_where_small_values_are_numpys(engine, name):
 def test_what_a_library_writes_and_hands_back_is_in_the_tensor():
     """As SciPy's functions do with `output=x`."""
     x = xp.zeros((4, 3))
+    assert x.__array_namespace__() is xp
     part, lost = x[1:3], np.asarray(x[0])
     written = np.asarray(part)
     x[0] = 2  # another part
@@ -148,3 +150,14 @@ def test_what_a_library_writes_and_hands_back_is_in_the_tensor():
     unchanged[0] = 3
     with pytest.raises(ArrayChangedError, match="both writes"):
         xp.asarray(unchanged)
+
+
+def test_arrays_are_noted_for_packages_that_asked_for_the_namespace(request):
+    request.addfinalizer(functools.partial(by_standard.update, set(by_standard)))
+    by_standard.clear()
+    x = xp.zeros(4)
+    plain = np.asarray(x)
+    assert xp.asarray(plain) is not x
+    assert x.__array_namespace__() is xp
+    noted = np.asarray(x)
+    assert xp.asarray(noted) is x
