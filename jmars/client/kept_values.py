@@ -86,7 +86,7 @@ class KeptValues:
         self._newest = {}
         if config.reuse == "off":
             return
-        self._newest = found = value_keys(data, self._value_of)
+        self._newest = found = value_keys(data, self.value_of)
         there = self._there(found) if config.reuse == "on" else set()
         while there and (wanted := self._wanted(data, found, there)):
             for (value, nodes), taken in zip(wanted.items(), self._ask("take_values", list(wanted)), strict=True):
@@ -95,7 +95,7 @@ class KeptValues:
 
     def there(self, data: Sequence[TensorData]) -> set[str]:
         """Keys of nodes, or of nodes that they are made of, that would take over values; none does."""
-        found = value_keys(data, self._value_of) if config.reuse == "on" else {}
+        found = value_keys(data, self.value_of) if config.reuse == "on" else {}
         wanted = self._wanted(data, found, self._there(found))
         return {node.key for nodes in wanted.values() for node in nodes}
 
@@ -122,7 +122,7 @@ class KeptValues:
                 stack += node.op.inputs
         return wanted
 
-    def _value_of(self, key: str) -> bytes | None:
+    def value_of(self, key: str) -> bytes | None:
         """The value key of a value that the cluster keeps for a node; without one a key of this value alone."""
         hold = self._retained.hold_of(key)
         if hold is None:

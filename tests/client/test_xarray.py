@@ -202,6 +202,19 @@ def test_tensors_of_equal_value_keys_are_equal_without_a_run(cluster, monkeypatc
         xr.merge([one, other], compat="equals", join="exact")
 
 
+def test_a_kept_value_of_a_file_that_changed_is_not_equal_to_the_new(cluster, tmp_path, monkeypatch, request):
+    request.addfinalizer(pytest.importorskip("zarr").core.sync.cleanup_resources)
+    monkeypatch.setattr("jmars.tensor.ops.npy.FRESH", -1)  # seconds; no wait until a stamp is trusted
+    found = []
+    for by in range(2):
+        xr.Dataset({"a": ("x", np.arange(8.0) + by)}).to_zarr(tmp_path / "a", mode="w", consolidated=False)
+        there = xr.open_zarr(tmp_path / "a", chunks={}, chunked_array_type="jmars", consolidated=False)
+        found.append((there.persist(), (there + 1).persist()))
+    (old, one_more), (new, other) = found
+    assert not old.equals(new) and not one_more.equals(other) and not old.equals(there)
+    assert old.a.values.tolist() == [*range(8)] and new.equals(there)
+
+
 def test_apply_ufunc_in_parallel(cluster, air):
     def spread(values):
         return values.max(-1) - values.min(-1)
