@@ -141,6 +141,11 @@ def test_functions_that_run_as_numpy_wrote_them_warn(name: str, tensor: Any) -> 
 
 
 LIBRARY = """
+import numpy as np
+
+def logarithm(x):
+    return np.log(x)
+
 def divided(x):
     return x / 0.0
 
@@ -157,4 +162,5 @@ def test_a_library_that_follows_the_array_api_standard_gets_no_warnings(tensor: 
     assert [text for text, *_ in told(lambda: names["divided"](tensor(np.ones(2))).fetch())] == zero != []
     names["namespace"](tensor(A))  # it has no `np.errstate`
     assert told(lambda: names["divided"](tensor(np.ones(3))).fetch()) == []
+    assert told(lambda: names["logarithm"](tensor(np.zeros(3))).fetch()) != []  # as xarray, which calls NumPy
     assert told(lambda: (tensor(np.ones(4)) / 0.0).fetch()) != []  # of the user's own lines

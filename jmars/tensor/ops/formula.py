@@ -428,13 +428,16 @@ def _by_action(*actions: str) -> tuple[tuple[str, ...], int]:
 def _is_users(frame: FrameType | None) -> bool:
     """Whether a line outside of jmars and NumPy called the function, and no library that follows the array API.
 
-    The standard has no `np.errstate`, so code written for it cannot turn warnings off, and expects none.
+    The standard has no `np.errstate`, so code written for it cannot turn warnings off, and expects none. A library that
+    asks for the namespace, and calls NumPy's function (xarray), knows `np.errstate`.
     """
+    is_numpys = False
     while frame is not None:
         name = frame.f_globals.get("__name__") or ""
         if name not in _BETWEEN and not is_plain_hook(frame.f_code):
-            follows = package(frame) in by_standard and is_library(frame)
+            follows = not is_numpys and package(frame) in by_standard and is_library(frame)
             return not (follows or name.startswith(("jmars.", "numpy.")))
+        is_numpys = is_numpys or frame.f_code.co_name == "__array_ufunc__"
         frame = frame.f_back
     return False
 
