@@ -63,7 +63,7 @@ class Batches:
                 f"the tensors have {', '.join(map(str, lengths))} rows; batches in step need equal numbers"
             )
         self._edges: list[int] = [0, *map(int, itertools.accumulate(tensors[0].chunks[0]))]
-        if not isinstance(start, Sequence) or len(start) != 2:
+        if not isinstance(start, Sequence | np.ndarray) or len(start) != 2:
             raise TypeError(f"start is {start!r}; give an epoch and a batch, such as `position` of earlier batches")
         epoch, batch = [whole_number("a part of start", one) for one in start]
         if epoch < 0 or not 0 <= batch <= len(self):

@@ -511,7 +511,7 @@ def _names(n_outputs: int | None, outputs: Sequence[str] | None) -> tuple[str, .
         return names
     if n_outputs is None:
         return None
-    if n_outputs < 1:
+    if whole_number("n_outputs", n_outputs) < 1:
         raise ValueError(f"n_outputs is {n_outputs}; give the number of values that the function returns, 1 or more")
     return tuple(str(number) for number in range(n_outputs))
 

@@ -113,6 +113,7 @@ def test_arguments_are_checked(x):
         x.batches(2.5)
     with pytest.raises(TypeError, match="start is 3; give an epoch and a batch"):
         x.batches(5, start=3)
+    assert x.batches(5, start=np.array([1, 2])).position == (1, 2)  # as a checkpoint of NumPy's gives it
     with pytest.raises(ValueError, match="103, 7 rows"):
         x.batches(5, np.zeros(7))
     with pytest.raises(ValueError, match="without axes"):

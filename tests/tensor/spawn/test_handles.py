@@ -52,6 +52,7 @@ def test_outputs_are_handles_of_their_own():
         ({"cost": -1}, ValueError, "cost is -1"),
         ({"cost": float("nan")}, ValueError, "cost is nan"),
         ({"n_outputs": 0}, ValueError, "n_outputs is 0"),
+        ({"n_outputs": 2.5}, TypeError, r"n_outputs is 2\.5; give a whole number"),
         ({"outputs": ["a", "a"]}, ValueError, "all different"),
         ({"outputs": ["a"], "n_outputs": 2}, ValueError, "give 2 names"),
         ({"memory": "much"}, ValueError, "much"),
