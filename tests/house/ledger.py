@@ -20,7 +20,7 @@ TABLE = """
             tensor/parts.py optimize/parts.py optimize/sources.py
   2640  files
             tensor/files.py tensor/zarr_arrays.py tensor/whole_zarr.py tensor/ops/npy.py tensor/atomic_file.py
-  1879  formats of images, telescopes, weather and tables
+  1885  formats of images, telescopes, weather and tables
             tensor/formats/*
  16177  NumPy functions
             tensor/ops/*

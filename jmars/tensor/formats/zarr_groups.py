@@ -61,7 +61,11 @@ def open_group(url: Any, component: str | None, options: Mapping[str, Any] | Non
     if isinstance(url, zarr.Group):
         return url[component] if component else url
     given = dict(options) if options else None
-    return zarr.open_group(zarr_store(url), path=component, mode="r", storage_options=given)
+    try:
+        return zarr.open_group(zarr_store(url), path=component, mode="r", storage_options=given)
+    except zarr.errors.ContainsArrayError:
+        what = f"there is no Zarr group at /{component or ''} in {url}, but an array: open the array by from_zarr"
+        raise FileNotFoundError(what) from None
 
 
 @contextmanager
@@ -148,6 +152,8 @@ def to_zarr_group(arrays: Mapping[str, Any], url: Any, *, attributes: Mapping[st
         If an array is computed from one in the group.
     """
     zarr, further = zarr_library(), array_attributes or {}
+    if not isinstance(arrays, Mapping):
+        raise TypeError(f"arrays is a {type(arrays).__name__}; give a dict from paths to tensors")
     if unknown := further.keys() - arrays.keys():
         raise ValueError(f"array_attributes names {', '.join(sorted(unknown))}, which are no arrays of the group")
     tensors: dict[str, Tensor] = {name: as_tensor(one) for name, one in arrays.items()}

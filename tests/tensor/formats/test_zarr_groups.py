@@ -137,3 +137,11 @@ def test_an_array_that_cannot_be_reached_is_not_said_to_be_missing(tmp_path):
     with pytest.raises(ConnectionError, match="down") as found:
         mt.from_zarr(Lost(tmp_path), "a")
     assert "no route" in str(found.value.__cause__)
+
+
+def test_errors_say_what_is_there_in_place_of_a_group(cluster, tmp_path):
+    mt.to_zarr(mt.ones(3), tmp_path / "a")
+    with pytest.raises(FileNotFoundError, match=r"no Zarr group at / in .*, but an array: open the array by from_zarr"):
+        mt.from_zarr_group(tmp_path / "a")
+    with pytest.raises(TypeError, match="arrays is a list; give a dict from paths to tensors"):
+        mt.to_zarr_group([mt.ones(3)], tmp_path / "b")
