@@ -45,7 +45,7 @@ import jmars.tensor as mt
 from jmars.client.cluster import default_cluster
 from jmars.client.kept_values import value_keys
 from jmars.client.session import execute
-from jmars.client.xarray_store import Write, checked_to_zarr, later, whole_to_netcdf
+from jmars.client.xarray_store import Write, checked_to_zarr, checked_tree_to_zarr, later, whole_to_netcdf
 from jmars.errors import UnsupportedError
 from jmars.tensor.operand import Splits
 from jmars.tensor.ops.groups import GROUPED, reduce_groups
@@ -371,6 +371,7 @@ def adapt() -> None:
         _replace(nanops, "nanargmax", _arg_without_nan)
         writers = sys.modules.get("xarray.backends.writers") or sys.modules["xarray.backends.api"]  # until 2025.9
         _replace(writers, "to_zarr", checked_to_zarr)
+        _replace(writers, "_datatree_to_zarr", checked_tree_to_zarr)
         _replace(writers, "to_netcdf", whole_to_netcdf)
         for owner in (groupby.DataArrayGroupByBase, groupby.DatasetGroupByBase):
             owner.reduce = _by_groups(owner.reduce)  # type: ignore[method-assign]

@@ -113,6 +113,20 @@ def checked_to_zarr(theirs: Callable[..., Any]) -> Callable[..., Any]:
     return to_zarr
 
 
+def checked_tree_to_zarr(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    """`to_zarr` of a data tree; a store that is removed first (mode "w") and has sources of the tree is refused."""
+
+    @functools.wraps(theirs)
+    def to_zarr(dt: Any, store: Any, *args: Any, **kwargs: Any) -> Any:
+        given = inspect.signature(theirs).bind(dt, store, *args, **kwargs).arguments
+        for node in dt.subtree if given.get("mode") == "w" else ():
+            for _, one in _tensors(node):
+                refuse_sources(one, [zarr_place(zarr_store(store), options=given.get("storage_options"))])
+        return theirs(dt, store, *args, **kwargs)
+
+    return to_zarr
+
+
 def whole_to_netcdf(theirs: Callable[..., Any]) -> Callable[..., Any]:
     """`to_netcdf` of xarray; a new file has a temporary name until the end; a source of the data set is not changed."""
 

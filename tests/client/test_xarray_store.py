@@ -222,6 +222,18 @@ def test_a_data_set_is_not_written_over_its_source(lazy, cluster, tmp_path):
     assert stored(place).equals(xr.concat([before, before * 2], "t"))
 
 
+def test_a_tree_is_not_written_over_its_source(lazy, cluster, tmp_path):
+    tree, place = xr.DataTree.from_dict({"/g": lazy}), tmp_path / "a.zarr"
+    tree.to_zarr(place, consolidated=False)
+    how = {"engine": "zarr", "consolidated": False}
+    opened = xr.open_datatree(place, chunks={}, chunked_array_type="jmars", **how)
+    with pytest.raises(ValueError, match=r"x is computed from .*a.zarr/g/[ab]; write it to another place"):
+        (opened * 2).to_zarr(place, mode="w", consolidated=False)
+    (opened * 2).to_zarr(tmp_path / "b.zarr", mode="w", consolidated=False)
+    for name, by in (("a.zarr", 1), ("b.zarr", 2)):
+        assert xr.open_datatree(tmp_path / name, chunks=None, **how)["g"].to_dataset().equals(lazy.compute() * by)
+
+
 def test_a_netcdf_file_is_whole_or_not_there(lazy, cluster, tmp_path):
     pytest.importorskip("h5netcdf")
     path, copy = tmp_path / "a.nc", tmp_path / "b.nc"
