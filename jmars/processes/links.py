@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import select
 import signal
 import socket
 from collections.abc import Callable, Iterable
@@ -64,7 +63,7 @@ class ChildLink(asyncio.Protocol):
         self._silent = False
         self._posted = 0  # batches posted before the child runs
         self._on_message, self._on_end, self._on_output = received, ended, printed
-        self._output, self._has_output = -1, select.poll()  # our end of the pipe
+        self._output = -1  # our end of the pipe
         self._decoder = Decoder()
         self._transport: asyncio.WriteTransport | None = None
         self._waiting: list[bytes] = []
@@ -128,7 +127,7 @@ class ChildLink(asyncio.Protocol):
     def open_output(self, pipe: int) -> None:
         """Read the child's output from our end of its pipe."""
         self._output = pipe
-        self._has_output.register(pipe, select.POLLIN)
+        os.set_blocking(pipe, False)  # the child has the other end
         asyncio.get_running_loop().add_reader(pipe, self._read_output)
 
     def close_output(self) -> None:
@@ -140,12 +139,13 @@ class ChildLink(asyncio.Protocol):
 
     def _read_output(self) -> None:
         """Read the child's output, at most a full pipe."""
-        if self._output < 0 or not self._has_output.poll(0):
-            return
-        data = os.read(self._output, PIPE_BYTES)
-        if not data:
+        try:
+            data = os.read(self._output, PIPE_BYTES) if self._output >= 0 else None
+        except BlockingIOError:  # the child has written nothing
+            data = None
+        if data == b"":
             self.close_output()
-        elif self._on_output is not None:
+        elif data and self._on_output is not None:
             self._on_output(data)
 
     def data_received(self, data: bytes) -> None:

@@ -105,6 +105,19 @@ async def test_a_refused_fork_is_tried_again_and_waiting_work_is_sent(zygote, ch
     theirs.close()
 
 
+@pytest.mark.timeout(30)
+@with_children
+async def test_the_output_of_a_child_after_a_refused_fork_is_not_waited_for(zygote, children):
+    link, (first, second) = ChildLink("worker-0", lambda *_: None, lambda *_: None), (os.pipe(), os.pipe())
+    link.open_output(first[0])
+    link.close_output()
+    link.open_output(second[0])
+    link.data_received(b"")  # the child has printed nothing
+    link.close_output()
+    for one in (first[1], second[1]):
+        os.close(one)
+
+
 @with_children
 async def test_what_was_not_sent_yet_can_be_given_to_others(zygote, children):
     link = ChildLink("worker-0", lambda *_: None, lambda *_: None)
