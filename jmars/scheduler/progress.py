@@ -114,7 +114,9 @@ class Eta:
         self._begun = begun
         self._operands: list[int] = []  # that ended since the last look
         self._microseconds: list[int] = []
-        self._count = self._seconds = np.zeros(0)  # of those that ended, by program
+        self._count = self._seconds = np.zeros((2, 0))  # of the first that ended and of later ones, by program
+        self._is_usual = False  # whether the last estimate knew later operands
+        self._from: tuple[float, float] | None = None  # when the first had ended, and the share of the work until then
         self._ends: float | None = None  # when it will be over, as told last
         self._told = begun
 
@@ -138,8 +140,9 @@ class Eta:
         if found is None:
             return None
         ends = now + found
-        if self._ends is None:
-            self._ends = ends
+        is_usual = bool(self._count[1].any())
+        if self._ends is None or is_usual and not self._is_usual:
+            self._ends, self._is_usual = ends, is_usual
         else:
             slow = max(SMOOTH[0], SMOOTH[1] * found)
             self._ends += (1 - math.exp((self._told - now) / slow)) * (ends - self._ends)
@@ -161,8 +164,12 @@ class Eta:
         by_plan = max(0.0, self._makespan - elapsed) if self._makespan is not None else None
         if cost is None or not done or elapsed <= 0:
             return by_plan
-        pace = min(done / elapsed, float(self._workers))
-        by_pace = (whole - done) / pace
+        if self._from is None and self._count.any():
+            self._from = now, done / whole
+        since, before = self._from or (now, 0.0)
+        share_done = done / whole
+        pace = (share_done - before) / (now - since) if share_done > before else share_done / elapsed
+        by_pace = max((1 - share_done) / pace, (whole - done) / self._workers)
         if by_plan is None or done >= TRUSTED * whole:
             return by_pace
         weight = done / (TRUSTED * whole)
@@ -172,20 +179,26 @@ class Eta:
         """Seconds of each operand by current knowledge; None where no operand ended and none was planned."""
         if self._rows is None:
             self._rows = np.asarray(self._program, np.int64)
-            self._count = self._seconds = np.zeros(int(self._rows.max(initial=-1)) + 1)
+            self._count, self._seconds = np.zeros((2, 2, int(self._rows.max(initial=-1)) + 1))
         rows = self._rows
         if self._operands:
             of = rows[self._operands]
             took = np.asarray(self._microseconds, np.float64) * 1e-6
             known = of >= 0
-            n = len(self._count)
-            self._count = self._count + np.bincount(of[known], minlength=n)
-            self._seconds = self._seconds + np.bincount(of[known], took[known], minlength=n)
+            n = self._count.shape[1]
+            later = (
+                self._count.sum() + np.cumsum(known) > self._workers
+            )  # the first calls of processes import libraries
+            for row, some in enumerate((known & ~later, known & later)):
+                self._count[row] += np.bincount(of[some], minlength=n)
+                self._seconds[row] += np.bincount(of[some], took[some], minlength=n)
             self._operands, self._microseconds = [], []
-        seen = self._count > 0
+        usual = np.where(self._count[1] > 0, 1, 0), np.arange(self._count.shape[1])
+        count, seconds = self._count[usual], self._seconds[usual]
+        seen = count > 0
         if not seen.any() and self._planned is None:
             return None
-        mean = np.where(seen, np.maximum(self._seconds, 1e-9) / np.maximum(self._count, 1), 0.0)
+        mean = np.where(seen, np.maximum(seconds, 1e-9) / np.maximum(count, 1), 0.0)
         measured = np.append(seen, False)[rows]  # the last row is for -1
         cost = np.append(mean, 0.0)[rows]
         rest = ~measured & (rows >= 0)
@@ -194,5 +207,5 @@ class Eta:
             scale = float(cost[measured].sum()) / expected if expected > 0 else 1.0
             cost[rest] = self._planned[rest] * scale
         elif rest.any():
-            cost[rest] = float(self._seconds.sum() / self._count.sum())
+            cost[rest] = float(seconds.sum() / count.sum())
         return cost

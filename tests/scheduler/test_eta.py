@@ -7,7 +7,7 @@ from jmars.model.status import OperandState as S
 from jmars.scheduler.progress import Eta
 
 
-def run(program, seconds, workers, planned=None, makespan=None, step=0.05, jitter=0.0, seed=0):
+def run(program, seconds, workers, planned=None, makespan=None, step=0.05, jitter=0.0, seed=0, begin=0.0):
     """(time, told) at each step of a run of independent operands in their order, and when it ended."""
     rng = random.Random(seed)
     n = len(program)
@@ -17,7 +17,7 @@ def run(program, seconds, workers, planned=None, makespan=None, step=0.05, jitte
     ends = []
     for one in range(n):
         at = free.index(min(free))
-        took = seconds[program[one]] * (1 + jitter * (2 * rng.random() - 1))
+        took = seconds[program[one]] * (1 + jitter * (2 * rng.random() - 1)) + (begin if one < workers else 0)
         ends.append((free[at], free[at] + took, one, took))
         free[at] += took
     told, now = [], 0.0
@@ -50,6 +50,14 @@ def test_programs_that_differ_count_by_what_they_cost():
     for now, left in told:
         if 0.05 * end < now < 0.95 * end:
             assert (end - now) / 2 <= left <= 2 * (end - now)
+
+
+def test_a_slow_begin_counts_once():
+    """Processes import the libraries of a function at its first call."""
+    told, end = run([0] * 120, [0.1], 2, begin=4.0)
+    checked = [(end - now, left) for now, left in told if left is not None and 6 < now < 0.9 * end]
+    assert len(checked) > 50
+    assert all(true / 2 <= left <= 2 * true for true, left in checked)
 
 
 def test_what_is_told_does_not_jump():
