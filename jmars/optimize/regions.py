@@ -73,6 +73,7 @@ def fuse_regions(
     """
     whole, heavy = flags(graph, _is_held), flags(graph, _is_heavy)
     whole[graph.input_idx[flags(graph, _holds)[readers(graph)]]] = True
+    whole &= ~flags(graph, _is_view)  # read in place, or counted below
     joins = flows(graph, lambda program: _gives_blocks(program) or _gives_whole(program))
     few = np.bincount(graph.layer, minlength=len(graph.layers)) < workers
     joins &= ~(heavy & few[graph.layer])[graph.input_idx]

@@ -43,7 +43,7 @@ TABLE = """
             devices/* memory/device_memory.py kernels/cuda_text.py plan/devices.py processes/gpu*
   3735  kernels, NumPy back end, fusing
             kernels/* native/*
-  2489  optimize
+  2490  optimize
             optimize/*
   2700  planner portfolio, drift, replan
             plan/improve.py plan/partition.py plan/initial.py plan/best_plan.py

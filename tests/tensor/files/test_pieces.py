@@ -75,7 +75,7 @@ def test_pieces_are_known(folder, read):
     assert later.chunk(time=9, chunked_array_type="jmars").data.data.op.pieces == ()
     again = t.chunk(time=20, chunked_array_type="jmars").max("time").data.data
     compiled = compile_graph(TensorGraph.of([again]), {})
-    assert [one.label for one in compiled.unfused.operands if one.label in ("read", "rechunk")] == ["read"]
+    assert [one.label for one in compiled.unfused.operands if one.label in ("from_zarr", "rechunk")] == ["from_zarr"]
     assert np.count_nonzero(compiled.after.reads) == 3
 
 
