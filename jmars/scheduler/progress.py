@@ -166,7 +166,7 @@ class Eta:
             return by_plan
         if self._from is None and self._count.any():
             self._from = now, done / whole
-        since, before = self._from or (now, 0.0)
+        since, before = self._from or (self._begun, 0.0)
         share_done = done / whole
         pace = (share_done - before) / (now - since) if share_done > before else share_done / elapsed
         by_pace = max((1 - share_done) / pace, (whole - done) / self._workers)

@@ -73,6 +73,11 @@ def test_before_anything_ended_the_plan_is_told_and_without_one_nothing():
     assert Eta([0, 0], 1, makespan=8.0).left(1.0, bytes([S.READY, S.READY])) == 7.0
 
 
+def test_operands_that_run_tell_before_any_has_ended():
+    eta = Eta([0, 0], 1, np.array([2.0, 2.0]))
+    assert eta.left(1.0, bytes([S.RUNNING, S.READY])) == 3.0
+
+
 def test_stored_chunks_cost_nothing_and_the_end_is_zero():
     eta = Eta([-1, 0, 0], 1)
     eta.ended([1], [1_000_000])
