@@ -76,7 +76,7 @@ def _even(shape: tuple[int, ...], splits: Splits, given: Sequence[Any]) -> Split
     return tuple(split_axis(n, max(axis)) if isinstance(one, str) else axis for n, axis, one in axes)
 
 
-PASSING = {"ImplicitToExplicitIndexingAdapter", "MemoryCachedArray", "CopyOnWriteArray", "LazilyIndexedArray"}
+PLAIN_LAYERS = {"ImplicitToExplicitIndexingAdapter", "MemoryCachedArray", "CopyOnWriteArray", "LazilyIndexedArray"}
 Make = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -288,7 +288,7 @@ def _is_read_as_stored(data: Any) -> bool:
     layers = [data]
     while hasattr(layers[-1], "array"):
         layers.append(layers[-1].array)
-    passes = all(type(one).__name__ in PASSING for one in layers[:-1])
+    passes = all(type(one).__name__ in PLAIN_LAYERS for one in layers[:-1])
     return passes and bool(_pieces(data)) and data.dtype == _zarr_array(data).dtype and data.dtype.kind in "biufc"
 
 

@@ -42,7 +42,7 @@ class Dispatcher:
     building
         The batch that is being filled.
     is_held, is_closed
-        Whether no batch is made now: the scheduler's answer to a report comes before; whether none is made any more.
+        Whether no batch is made until the scheduler has answered a report; whether no batch is made for good.
     """
 
     def __init__(

@@ -304,7 +304,7 @@ def note_given(array: np.ndarray[Any, Any], x: Tensor) -> None:
 
 
 def written_back(array: Any) -> Any:
-    """The tensor that an array was taken of, with what was written to the array; other values as they are.
+    """Write changed elements of an array from `np.asarray(x)` to `x`, and return `x`; return other values unchanged.
 
     Raises
     ------
