@@ -198,13 +198,14 @@ def describe(error: BaseException) -> Failure:
     shown = users or ([] if isinstance(error, JmarsError) else frames)  # our own says all in its text
     trace = "".join(traceback.format_list(shown[-8:]))
     member = take_member(error)
+    notes: list[str] = []
     try:
         blob = cloudpickle.dumps(error)
         pickle.loads(blob)
-    except Exception:  # not picklable: name and text are sent
-        blob = b""
+    except Exception:  # not picklable: name, text and notes are sent
+        blob, notes = b"", getattr(error, "__notes__", None) or []
     final = isinstance(error, JmarsError)
     own = not final and any(not frame.filename.startswith(NUMPY) for frame in users)
     transient = isinstance(error, PASSING) and not final
-    text = text_of(error)[:10_000]
+    text = "\n".join([text_of(error), *map(str, notes)])[:10_000]
     return Failure(type(error).__name__, text, trace[:20_000], blob, "", member, transient, final, own)

@@ -21,9 +21,10 @@ import io
 import itertools
 import os
 import pickle
+import reprlib
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from operator import is_
 from struct import Struct, pack, unpack_from
@@ -188,8 +189,8 @@ def map_items(
     objects: list[bool] = []
     calls: list[bytes] = []
     reads: list[tuple[int, ...]] = []
-    for args in zip(*items):
-        found, pickled = _packed_call(args, {}, said["function"])
+    for number, args in enumerate(zip(*items)):
+        found, pickled = _packed_call(args, {}, said["function"], number)
         calls.append(pickled)
         for data, is_object in found.items():
             if inputs.setdefault(data, len(inputs)) == len(objects):
@@ -397,10 +398,10 @@ class Item(Handle):
 
 
 def _packed_call(
-    args: tuple[Any, ...], kwargs: dict[str, Any], function: str
+    args: tuple[Any, ...], kwargs: dict[str, Any], function: str, item: int | None = None
 ) -> tuple[Mapping[TensorData, bool], bytes]:
-    """Pickle the arguments of a call; returns the nodes among them, each with whether the node is of objects, and
-    the pickle.
+    """Pickle the arguments of a call and the number of a map's item; returns the nodes among them, each with whether
+    the node is of objects, and the pickle.
 
     Raises
     ------
@@ -408,14 +409,16 @@ def _packed_call(
         If an argument cannot be pickled.
     """
     if _VALUES.issuperset(map(type, args)) and not kwargs:
-        return _NO_INPUTS, pickle.dumps((args, kwargs), protocol=5)
+        return _NO_INPUTS, pickle.dumps((args, kwargs, item), protocol=5)
     blob = io.BytesIO()
     packer = (_PlainPacker if _is_plain((args, kwargs)) else _CallPacker)(blob, protocol=5)
     try:
-        packer.dump((args, kwargs))
+        packer.dump((args, kwargs, item))
     except Exception as error:
         if isinstance(error, MemoryError) or (named := _argument_error(args, kwargs, function)) is None:
             raise
+        if item is not None:
+            named = UnsupportedError(f"{_item_text(item, function, args)}: {named}")
         raise named from error
     return packer.inputs, blob.getvalue()
 
@@ -433,6 +436,15 @@ def _argument_error(args: tuple[Any, ...], kwargs: dict[str, Any], function: str
                 f"{error}); make it inside the function"
             )
     return None
+
+
+def _item_text(item: int, function: str, args: tuple[Any, ...]) -> str:
+    """A call of a map in words, cut short."""
+    return " ".join(f"item {item}, {function}({', '.join(map(_short.repr, args))})"[:200].split())
+
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 60
 
 
 def _is_plain(value: Any, deeper: int = 4) -> bool:
@@ -532,7 +544,7 @@ class Spawn(Operand):
     blob
         The function, pickled.
     call
-        `(args, kwargs)`, pickled; persistent ids are (number of the input, output number or names of all outputs).
+        `(args, kwargs, number of a map's item)`, pickled; persistent ids are (number of the input, output number or names of all outputs).
     objects
         For each input, True if it holds outputs of another call, False if it is an array.
     outputs
@@ -608,7 +620,7 @@ class SpawnMap(Spawn):
     Attributes
     ----------
     calls
-        `(args, kwargs)` per call, pickled as `Spawn.call`.
+        The call of each item, pickled as `Spawn.call`.
     reads
         Numbers of the inputs per call.
     """
@@ -656,9 +668,19 @@ def call_spawned(out: None, inputs: Sequence[Array], params: tuple[Any, ...], ar
     """Call the function and return the outputs, pickled as a chunk."""
     name, blob, objects, outputs, environment = params
     function = unpickled(blob)
-    args, kwargs = _Opener(arg, inputs, objects).load()
-    with _variables(environment) if environment else _NOTHING, np.errstate(**AS_PYTHON_STARTS):  # type: ignore[arg-type]
-        result = function(*args, **kwargs)
+    args, kwargs, item = _Opener(arg, inputs, objects).load()
+    try:
+        with _variables(environment) if environment else _NOTHING, np.errstate(**AS_PYTHON_STARTS):  # type: ignore[arg-type]
+            result = function(*args, **kwargs)
+        return _packed_result(name, result, outputs)
+    except Exception as error:
+        if item is not None:
+            with suppress(Exception):  # an exception of the user may forbid attributes
+                error.add_note(_item_text(item, name, args))
+        raise
+
+
+def _packed_result(name: str, result: Any, outputs: Sequence[str] | None) -> Pieces:
     values = [result] if outputs is None else _by_name(name, result, outputs)
     try:
         return packed(values)

@@ -14,7 +14,14 @@ import pytest
 import jmars
 import jmars.tensor as mt
 from jmars.client import Cluster
-from jmars.errors import JobCancelledError, MemoryLimitError, NotReadyError, WorkerLostError
+from jmars.errors import (
+    JobCancelledError,
+    MemoryLimitError,
+    NotReadyError,
+    OperandError,
+    UnsupportedError,
+    WorkerLostError,
+)
 from jmars.remote import spawn
 
 
@@ -77,6 +84,32 @@ def test_wrong_arguments_are_named_before_a_run(cluster, wrong, message):
 def test_a_function_that_computes_tensors_or_spawns_is_told_that_it_cannot(cluster):
     with pytest.raises(NotReadyError, match="within a function on the cluster"):
         spawn(lambda: jmars.remote.spawn(add, (1,)).fetch()).fetch()
+
+
+class Held(Exception):
+    def __init__(self, text):
+        super().__init__(text)
+        self.lock = threading.Lock()
+
+
+def test_an_error_of_a_map_names_the_item(cluster):
+    def inverse(number, exact=True):
+        if not number:
+            raise Held("no inverse")
+        return 1 // number if exact else threading.Lock()
+
+    with pytest.raises(ZeroDivisionError) as raised:
+        jmars.remote.map(divmod, [4, 5, 7, 6], [2, 1, 1, 0]).fetch()
+    assert "item 3, divmod(6, 0)" in raised.value.__notes__
+    with pytest.raises(OperandError, match=r"no inverse\nitem 2, inverse\(0\)"):  # the exception does not pickle
+        jmars.remote.map(inverse, range(-2, 2)).fetch()
+    with pytest.raises(TypeError, match="cannot be pickled") as raised:
+        jmars.remote.map(inverse, [1, 2], [True, False]).fetch()
+    assert "item 1, inverse(2, False)" in raised.value.__notes__
+    with pytest.raises(
+        UnsupportedError, match=r"item 1, len\(<unlocked .*\): args\[0\] of len, a lock, cannot be sent"
+    ):
+        jmars.remote.map(len, ["a", threading.Lock(), "b"])
 
 
 def test_a_slice_of_a_map_is_a_list_of_handles(cluster):
