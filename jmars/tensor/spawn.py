@@ -276,6 +276,13 @@ class Handle:
         op = FromSpawned(output=self.number, inputs=(self.data,))
         return Tensor(new_data(op, lengths, kind, decide_splits(lengths, kind, chunk_size)))
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Refuse: NumPy would take a handle for an object or a sequence."""
+        raise UnsupportedError(
+            f"{self!r} is the handle of a value, not an array; take the value, x.fetch(), or make a tensor, "
+            "x.to_tensor(shape, dtype)"
+        )
+
     def __reduce__(self) -> Any:
         raise UnsupportedError(
             "the handle of a spawned function does not pickle, since its result is not computed yet; pass the handle "
@@ -544,7 +551,8 @@ class Spawn(Operand):
     blob
         The function, pickled.
     call
-        `(args, kwargs, number of a map's item)`, pickled; persistent ids are (number of the input, output number or names of all outputs).
+        `(args, kwargs, number of a map's item)`, pickled; persistent ids are (number of the input, output number or
+        names of all outputs).
     objects
         For each input, True if it holds outputs of another call, False if it is an array.
     outputs

@@ -10,7 +10,7 @@ import jmars.tensor as mt
 from jmars.errors import UnsupportedError
 from jmars.optimize import compile_graph
 from jmars.plan import Profile, annotate
-from jmars.tensor.spawn import spawn
+from jmars.tensor.spawn import map_items, spawn
 from jmars.tensor.tensor_graph import TensorGraph
 
 
@@ -69,6 +69,26 @@ def test_a_handle_in_a_closure_is_refused_with_what_to_do():
         spawn(lambda: task)
     with pytest.raises(UnsupportedError):
         cloudpickle.dumps(task)
+
+
+@pytest.mark.parametrize(
+    "handle", [spawn(len, ("abc",)), spawn(divmod, (5, 2), n_outputs=2), spawn(divmod, (5, 2), n_outputs=2)[1],
+               map_items(len, ["a", "b"]), map_items(len, ["a", "b"])[0]], ids=str
+)  # fmt: skip
+def test_a_handle_is_refused_as_an_array_with_what_to_do(handle):
+    uses = [
+        np.asarray,
+        np.sum,
+        mt.asarray,
+        lambda x: np.array([x, x]),
+        lambda x: np.ones(3) * x,
+        lambda x: mt.ones(3) + x,
+    ]
+    for use in uses:
+        with pytest.raises(
+            UnsupportedError, match=r"is the handle of a value, not an array; take the value, x\.fetch\(\)"
+        ):
+            use(handle)
 
 
 def test_a_spawned_function_is_never_equal_to_another_call_of_it():
