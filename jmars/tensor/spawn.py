@@ -214,12 +214,15 @@ def _said(
         raise ValueError(f"retries is {retries!r}; give a number from 0 to {MOST_RETRIES}")
     if not isinstance(environment, Mapping | None):
         raise TypeError(f"environment is {environment!r}; give a dict from names of variables to texts")
+    for pair in (environment or {}).items():
+        if not all(isinstance(one, str) for one in pair):
+            raise TypeError(f"environment has {pair[0]!r}: {pair[1]!r}; names and values are texts, such as '1'")
     if not isinstance(memory, str) and not (isinstance(memory, NUMBER) and memory >= 0):
         raise ValueError(f"memory is {memory!r}; give the bytes that the function needs, 0 or more")
     return {
         "function": name or str(getattr(function, "__name__", type(function).__name__)),
         "blob": function_blob(function),
-        "environment": tuple(sorted((str(k), str(v)) for k, v in environment.items())) if environment else (),
+        "environment": tuple(sorted(environment.items())) if environment else (),
         "cost": float(cost or 0.0),
         "memory": parse_bytes(memory) if isinstance(memory, str) else int(memory),
         "retries": -1 if retries is None else int(retries),

@@ -28,7 +28,7 @@ TABLE = """
             tensor/ma/*
   1582  foreign chunks and duck arrays
             tensor/chunk_types/* tensor/array_api.py array_api.py tensor/numba_values.py
-  1010  spawn
+  1020  spawn
             tensor/spawn.py remote.py
   1040  filters and measurements of images
             tensor/ndimage/*

@@ -56,6 +56,9 @@ def test_outputs_are_handles_of_their_own():
         ({"outputs": ["a", "a"]}, ValueError, "all different"),
         ({"outputs": ["a"], "n_outputs": 2}, ValueError, "give 2 names"),
         ({"memory": "much"}, ValueError, "much"),
+        ({"environment": "A=1"}, TypeError, "environment is 'A=1'; give a dict"),
+        ({"environment": {"A": 1}}, TypeError, "environment has 'A': 1; names and values are texts, such as '1'"),
+        ({"environment": {"B": "1", 2: "x"}}, TypeError, "environment has 2: 'x'; names and values are texts"),
     ],
 )
 def test_what_makes_no_sense_is_refused_at_the_call(wrong, error, text):
