@@ -19,6 +19,7 @@ cluster.py      a cluster of workers (Cluster), the default cluster, and gateway
 session.py      runs tensors on the default cluster (Session, execute)
 xarray_manager.py   xarray data sets on tensors; loaded by xarray (JmarsManager)
 xarray_store.py  writes of xarray data sets (Write)
+xarray_blocks.py  functions of blocks of xarray objects
 dask_graphs.py  graphs of Dask's collections (dask_scheduler)
 plans/          predicts the cost of a run before it begins (PlannedRun)
 """

@@ -12,6 +12,7 @@ xarray's function of the same name and calls it for other arrays. A function tha
 - Groups: flox dispatches on Dask and Cubed, and takes tensors for arrays of NumPy: it would compute them at once. Sums,
   means and the like of groups are a single operand (`reduce_groups`); xarray takes the elements of every group.
 - Equality without values, for `merge` and `concat`: the same node is equal, and nodes of equal value keys.
+- `map_blocks` calls its function per block (client/xarray_blocks.py); xarray takes blocks of Dask's arrays only.
 - `argmin`, `idxmin` and the like find lines of nothing but NaN where they are computed, not when they are called.
 - `ffill` and `bfill` bring a line into one chunk; bottleneck and numbagg would take a tensor for an array of NumPy.
 - Data sets of tensors are not written over their sources, and NetCDF files appear when complete.
@@ -37,7 +38,7 @@ import numpy as np
 import xarray
 from xarray import Coordinates, Dataset, Variable
 from xarray.computation import nanops, weighted
-from xarray.core import duck_array_ops, groupby, indexing, nputils, utils
+from xarray.core import duck_array_ops, groupby, indexing, nputils, parallel, utils
 from xarray.namedarray import pycompat
 from xarray.namedarray.parallelcompat import ChunkManagerEntrypoint
 
@@ -45,6 +46,7 @@ import jmars.tensor as mt
 from jmars.client.cluster import default_cluster
 from jmars.client.kept_values import value_keys
 from jmars.client.session import execute
+from jmars.client.xarray_blocks import mapped_blocks
 from jmars.client.xarray_store import Write, checked_to_zarr, checked_tree_to_zarr, later, whole_to_netcdf
 from jmars.errors import UnsupportedError
 from jmars.tensor.operand import Splits
@@ -367,6 +369,7 @@ def adapt() -> None:
         _replace(pycompat, "is_0d_dask_array", _element)
         _replace(duck_array_ops, "lazy_array_equiv", _same_node)
         _replace(duck_array_ops, "push", _along_lines)
+        _replace(parallel, "map_blocks", functools.partial(mapped_blocks, JmarsManager()))
         _replace(nanops, "nanargmin", _arg_without_nan)
         _replace(nanops, "nanargmax", _arg_without_nan)
         writers = sys.modules.get("xarray.backends.writers") or sys.modules["xarray.backends.api"]  # until 2025.9
@@ -385,7 +388,7 @@ def _replace(home: Any, name: str, make: Make) -> None:
     if theirs is None:
         return
     ours = make(theirs)
-    for module in [one for key, one in sys.modules.items() if key.startswith("xarray.")]:
+    for module in [one for key, one in sys.modules.items() if key.split(".")[0] == "xarray"]:
         if getattr(module, name, None) is theirs:
             setattr(module, name, ours)
 

@@ -759,22 +759,22 @@ def _variables(given: Sequence[tuple[str, str]]) -> Iterator[None]:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FromSpawned(Operand):
-    """Cuts output `output` of a call, an array of known shape and dtype, into chunks."""
+    """Cuts output `output` of a call, an array of known shape and dtype, into chunks; of several calls, each is one."""
 
     output: int
     name: ClassVar[str] = "to_tensor"
 
     def tile(self, builder: ChunkGraphBuilder, inputs: Sequence[ChunkGrid], output: TensorMeta) -> NDArray[np.int64]:
         """Add an operand per chunk, to copy the chunk from the array."""
-        (source,) = inputs
-        read = int(source.ids.reshape(-1)[0])
         ids = np.empty(output.grid, np.int64)
+        one = len(inputs) == 1
         stops = [list(itertools.accumulate(axis)) for axis in output.chunks]
-        for place in np.ndindex(*output.grid):
+        for source, place in zip(itertools.cycle(inputs) if one else inputs, np.ndindex(*output.grid)):
             shape = tuple(axis[i] for axis, i in zip(output.chunks, place))
-            start = tuple(axis[i] - n for axis, i, n in zip(stops, place, shape))
-            step = Call(copy_part, (self.output, output.shape), (0,), ChunkType(shape, output.dtype), True)
-            ids[place] = builder.add(single(self.name, [_bytes(source)], step), [read], (start,))
+            start = tuple(axis[i] - n if one else 0 for axis, i, n in zip(stops, place, shape))
+            whole = output.shape if one else shape
+            step = Call(copy_part, (self.output, whole), (0,), ChunkType(shape, output.dtype), True)
+            ids[place] = builder.add(single(self.name, [_bytes(source)], step), [source.ids.item(0)], (start,))
         return ids
 
 
