@@ -183,6 +183,32 @@ def test_each_nan_has_a_number_of_its_own(kind, chunk):
         same(one, other)
 
 
+@pytest.mark.parametrize("kind", ["f4", "f8", "c16", "i2", "i8", "M8[s]", "U2", "S3"])
+def test_positions_and_places_of_many_elements_are_numpys(kind, monkeypatch):
+    monkeypatch.setattr(module, "SORTED", 50)
+    array = np.random.default_rng(0).integers(-40, 40, (7, 30)).astype(kind)
+    if kind[0] in "fc":
+        array[::2, ::5], array[1, 1:3] = np.nan, [0.0, -0.0]
+    for chunks in (300, (3, 30), (4, 7)):
+        x = mt.asarray(array, chunk_size=chunks)
+        for equal_nan in (True, False) if kind != "c16" else (True,):
+            wanted = np.unique(array, True, True, True, equal_nan=equal_nan)
+            for one, other in zip(np.unique(x, True, True, True, equal_nan=equal_nan), wanted, strict=True):
+                same(one, other)
+
+
+def test_sorted_elements_are_searched(monkeypatch):
+    """Others read all over the values: ten times as long with many of them."""
+    searched, keys = np.searchsorted, []
+    monkeypatch.setattr(np, "searchsorted", lambda values, block: keys.append(block) or searched(values, block))
+    monkeypatch.setattr(module, "SORTED", 300)
+    values = np.random.default_rng(0).random(1000)
+    found = np.empty((20, 50), np.intp)
+    module.find_positions(found, [values.reshape(20, 50), np.sort(values)], (), None)
+    assert (np.sort(values)[found].ravel() == values).all()
+    assert [len(one) for one in keys] == [300, 300, 300, 100] and all((np.diff(one) > 0).all() for one in keys)
+
+
 def test_what_is_not_offered_says_so():
     with pytest.raises(UnsupportedError, match="equal_nan"):
         np.unique(mt.ones(3, "c8"), return_inverse=True, equal_nan=False)

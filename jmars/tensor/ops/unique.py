@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import math
 import operator
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ TABLE_TIMES = 4  # entries of a table for each element: a table of bytes, half a
 SAMPLED = 2**18, 2**20  # least and most elements that are sampled of a long array
 SAMPLED_CHUNKS = 4  # chunks of a long array with sampled elements, at most: they are kept, or computed a second time
 BLOCK = 2**16  # elements marked at once, in the cache
+SORTED = 2**18  # elements sorted at once, to be searched
 
 
 @functools.cache
@@ -352,8 +354,9 @@ class UniqueInverse(Operand):
 
         def program(shape: tuple[int, ...]) -> Program:
             out = ChunkType(shape, output.dtype)
+            work = out.nbytes + min(SORTED, math.prod(shape)) * (x.dtype.itemsize + 16)
             return single(
-                self.name, (ChunkType(shape, x.dtype), known), Call(find_positions, (), (0, 1), out, False, out.nbytes)
+                self.name, (ChunkType(shape, x.dtype), known), Call(find_positions, (), (0, 1), out, False, work)
             )
 
         ids = x.ids.reshape(-1)
@@ -393,7 +396,9 @@ def find_unique(
     shape, (_, index, counts), equal_nan = params
     (x,) = inputs
     values, first, count = _distinct(x.reshape(-1), index, counts, equal_nan)
-    if first is not None and x.size and shape:
+    if first is not None and x.shape[1:] == shape[1:]:
+        first += arg[0] * math.prod(shape[1:]) if shape else 0
+    elif first is not None and x.size:
         at = np.unravel_index(first, x.shape)
         first = np.ravel_multi_index(tuple(i + start for i, start in zip(at, arg)), shape)
     return _pack([values, first, count])
@@ -404,10 +409,31 @@ def _distinct(line: Array, index: bool, counts: bool, equal_nan: bool) -> tuple[
     if not index and line.dtype.kind in "biumM" and line.size:
         values, count = _distinct_numbers(line, counts, equal_nan)
         return values, None, count if counts else None
-    wanted: dict[str, Any] = {"return_index": index, "return_counts": counts, "equal_nan": equal_nan}
-    found = np.unique(line, **wanted)
-    values, *others = found if index or counts else (found,)
-    return values, others[0] if index else None, others[-1] if counts else None
+    if index:
+        order, at = _groups(line, equal_nan)
+        first = np.minimum.reduceat(order, at)
+        return line[first], first, np.diff(at, append=len(line)) if counts else None
+    if counts:
+        values, count = np.unique(line, return_counts=True, equal_nan=equal_nan)
+        return values, None, count
+    return np.unique(line, equal_nan=equal_nan), None, None
+
+
+def _order(line: Array, equal_nan: bool) -> NDArray[np.intp]:
+    """Order of the elements; stable where missing elements are distinct, or where a stable sort takes less time."""
+    is_quick = equal_nan and line.dtype.kind in "iufc" and line.dtype.itemsize > 2  # by vector instructions
+    return np.argsort(line, kind=None if is_quick else "stable")
+
+
+def _groups(line: Array, equal_nan: bool) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Order of the elements, and where equal elements begin in it."""
+    order = _order(line, equal_nan)
+    ordered = line[order]
+    begins = np.ones(len(line), bool)
+    begins[1:] = ordered[1:] != ordered[:-1]
+    if equal_nan and line.dtype.kind in "fcmM":
+        begins[1:] &= (ordered == ordered)[:-1]  # missing elements are last
+    return order, np.flatnonzero(begins)
 
 
 def _distinct_numbers(line: Array, counts: bool, equal_nan: bool) -> tuple[Array, Array]:
@@ -446,17 +472,14 @@ def join_unique(
     assert values is not None
     if firsts is None and counts is None:
         return _pack([_distinct(values, False, False, equal_nan)[0], None, None])
-    different, which = np.unique(values, return_inverse=True, equal_nan=equal_nan)
-    which = which.reshape(-1)
-    first = count = None
+    order, at = _groups(values, equal_nan)
+    different, first, count = values[order[at]], None, None
     if firsts is not None:
-        first = np.full(len(different), np.iinfo(np.intp).max, np.intp)
-        np.minimum.at(first, which, firsts)
+        first = np.minimum.reduceat(firsts[order], at)
         if not equal_nan or dtype.names is not None:  # NaNs, which are distinct, in the order of the array
             first = first[np.lexsort((first, np.searchsorted(different, different)))]
     if counts is not None:
-        count = np.zeros(len(different), np.intp)
-        np.add.at(count, which, counts)
+        count = np.add.reduceat(counts[order], at)
     return _pack([different, first, count])
 
 
@@ -487,7 +510,11 @@ def find_positions(out: Array, inputs: Sequence[Array], params: tuple[()], arg: 
         for at in range(0, len(line), BLOCK):
             found[at : at + BLOCK] = table[(line[at : at + BLOCK] - start).astype(np.intp)]
         return
-    out[...] = np.searchsorted(values, x.reshape(-1)).reshape(x.shape)
+    line, found = x.reshape(-1), out.reshape(-1)
+    for at in range(0, len(line), SORTED):  # sorted elements are searched along the values, others all over the memory
+        block = line[at : at + SORTED]
+        order = _order(block, True)
+        found[at : at + SORTED][order] = np.searchsorted(values, block[order])
     if x.dtype.kind in "fcmM":
         out[np.isnat(x) if x.dtype.kind in "mM" else np.isnan(x)] = len(values) - 1
 
