@@ -77,6 +77,13 @@ class Batches:
         whole, rest = divmod(self._edges[-1], self._size)
         return whole + bool(rest and not self._drop_last)
 
+    def __repr__(self) -> str:
+        shapes = ", ".join(f"{one.shape} {one.dtype}" for one in self._tensors)
+        order = f"shuffled with seed {self._seed}" if self._shuffle else "in order"
+        last = self._edges[-1] - (len(self) - 1) * self._size
+        rows = f"{self._size} rows" + (f", the last of {last}" if 0 < last < self._size else "")
+        return f"<Batches of {shapes}: {len(self)} of {rows}, {order}; next: {tuple(self.position)}>"
+
     def __iter__(self) -> Iterator[Any]:
         """Give the batches of the next epoch; the first iteration goes on at `start`."""
         if not self._begins:

@@ -100,6 +100,24 @@ def test_rows_in_a_chunk_are_views_and_chunks_are_freed(cluster):
     assert not cluster.retained() - {x.data.key}
 
 
+def test_batches_describe_themselves(x):
+    labels = np.zeros(103, "i4")
+    ours = x.batches(10, labels, shuffle=True, seed=7)
+    text = (
+        "<Batches of (103, 4) float64, (103,) int32: 11 of 10 rows, the last of 3, shuffled with seed 7; next: (0, 0)>"
+    )
+    assert repr(ours) == text
+    next(iter(ours))
+    assert repr(ours).endswith("next: (0, 1)>")
+    whole = x.batches(10, drop_last=True, start=(2, 5))
+    assert repr(whole) == "<Batches of (103, 4) float64: 10 of 10 rows, in order; next: (2, 5)>"
+    assert (
+        repr(x.batches(1000))
+        == "<Batches of (103, 4) float64: 1 of 1000 rows, the last of 103, in order; next: (0, 0)>"
+    )
+    assert repr(x[:0].batches(5)).startswith("<Batches of (0, 4) float64: 0 of 5 rows, in order;")
+
+
 def test_arguments_are_checked(x):
     for wrong, match in [
         ({"size": 0}, "size is 0"),
