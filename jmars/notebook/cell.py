@@ -338,6 +338,7 @@ _UNHASHABLE = re.compile(r"unhashable type: '(MaskedTensor|DuckTensor)'")
 _BYTES = re.compile(r"a bytes-like object is required, not '(Tensor|MaskedTensor|DuckTensor)'")
 _BUFFER = re.compile(r"object supporting the buffer API required")  # of hashlib, without the type's name
 _JSON = re.compile(r"Object of type (Tensor|MaskedTensor|DuckTensor) is not JSON serializable")
+_NAMESPACES = re.compile(r"^Multiple namespaces for array inputs.*jmars\.tensor\.array_api")  # of array_api_compat
 _NUMBA = re.compile(r"setitem\(tensor\(")
 
 
@@ -353,6 +354,8 @@ def note_for_lazy(error: BaseException) -> str | None:
         return "the bytes of a lazy array lie on the cluster; give the value, memoryview(x.fetch()), or x.tobytes()"
     if _JSON.search(text):
         return "a result is a lazy array until the cell ends; give the value, float(x), x.item() or x.tolist()"
+    if _NAMESPACES.search(text):
+        return "a list or an array of NumPy stands beside a tensor; make it a tensor too, jmars.tensor.asarray(x)"
     if _NUMBA.search(text):
         return "a tensor is read-only in a function of numba; give the value, x.fetch(), to a function that writes"
     return None

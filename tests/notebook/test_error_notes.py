@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+import jmars.tensor as mt
 from jmars.config import config
 from jmars.notebook.cell import note_for_late_error, note_for_lazy, shorten_plain_tracebacks
 from jmars.tensor.operand import SourceLine
@@ -60,6 +61,14 @@ def test_within_the_try_nothing_is_said(line_of):
 def test_where_no_line_is_known_nothing_is_said():
     assert note_for_late_error(ValueError(), None) is None
     assert note_for_lazy(TypeError("unhashable type: 'list'")) is None
+
+
+def test_an_array_of_numpy_beside_a_tensor_is_told_of_asarray():
+    libraries = pytest.importorskip("scipy._lib.array_api_compat")
+    with pytest.raises(TypeError) as raised:
+        libraries.array_namespace(mt.ones(3), np.ones(3))
+    assert "make it a tensor too, jmars.tensor.asarray(x)" in (note_for_lazy(raised.value) or "")
+    assert note_for_lazy(TypeError("Multiple namespaces for array inputs: {'numpy', 'torch'}")) is None
 
 
 def test_json_is_told_of_float(notebook):
