@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import jmars.tensor as mt
 from jmars.errors import ChunkSizeError, UnsupportedError
+from jmars.tensor.engine import with_placeholders
 from jmars.tensor.ops.map_blocks import pickled, unpickled
 from tests.tensor.cut import cut_arrays, same
 
@@ -82,6 +83,26 @@ def test_a_function_that_fails_on_one_element_needs_a_dtype():
     with pytest.raises(ValueError, match=r"second .* raised IndexError.*dtype="):
         x.map_blocks(second)
     same(x.map_blocks(second, dtype=float), [-1.0, 0.0, 1.0] * 2)
+
+
+def test_a_library_that_a_function_lacks_is_named():
+    def push(block):
+        import a_missing_library
+
+        return a_missing_library.push(block)
+
+    with pytest.raises(ModuleNotFoundError, match="a_missing_library") as raised:
+        mt.arange(6.0).map_blocks(push)
+    assert raised.value.__notes__ == ["push needs a_missing_library; install it here and on every host"]
+    for apply in (
+        mt.vectorize(push),
+        lambda x: mt.apply_gufunc(push, "()->()", x),
+        lambda x: mt.apply_along_axis(push, 0, x),
+    ):
+        with pytest.raises(ModuleNotFoundError, match="a_missing_library"):
+            apply(mt.arange(6.0))
+        with with_placeholders(), pytest.raises(ModuleNotFoundError, match="a_missing_library"):
+            apply(mt.arange(6.0))
 
 
 def test_what_breaks_the_promise_is_named():

@@ -25,7 +25,7 @@ import pickle
 import sys
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -457,14 +457,13 @@ def _infer_dtype(blob: bytes, dtypes: Sequence[np.dtype[Any]], ndim: int, with_b
     function, fixed, kwargs = cloudpickle.loads(blob)  # in a cell the original's `np` is lazy, its copy's is NumPy
     ones = iter([np.ones((1,) * ndim, dtype) for dtype in dtypes])
     args = [fixed[i] if i in fixed else next(ones) for i in range(len(dtypes) + len(fixed))]
-    token = in_block.set(True)
     try:
-        with np.errstate(all="ignore"):
+        with as_in_block(function), np.errstate(all="ignore"):
             result = function(*args, **kwargs, **({"block_id": (0,) * ndim} if with_block_id else {}))
         if is_duck_array(result):
             raise DuckArrayError(f"what {_name_of(function)} gives, a {type(result).__name__},")
         return np.asarray(result).dtype
-    except DuckArrayError:
+    except (DuckArrayError, ImportError):
         raise
     except Exception as error:
         raise ValueError(
@@ -472,6 +471,17 @@ def _infer_dtype(blob: bytes, dtypes: Sequence[np.dtype[Any]], ndim: int, with_b
             f"raised {type(error).__name__}: {error}; give the dtype of its results instead, as in "
             f"map_blocks({_name_of(function)}, x, dtype=float)"
         ) from error
+
+
+@contextmanager
+def as_in_block(function: Callable[..., Any]) -> Iterator[None]:
+    """Within the block, names are NumPy's, as on a worker; an error of a missing library says what to install."""
+    token = in_block.set(True)
+    try:
+        yield
+    except ImportError as error:
+        error.add_note(f"{_name_of(function)} needs {error.name or 'a library'}; install it here and on every host")
+        raise
     finally:
         in_block.reset(token)
 
@@ -516,7 +526,7 @@ def call_with_first(function: Callable[..., Any], first: Sequence[Any], advice: 
         with np.errstate(all="ignore"):  # the workers call the function with the same elements
             return called_here(function, *first, *args, **kwargs)
     except Exception as error:
-        if can_compute():
+        if can_compute() or isinstance(error, ImportError):
             raise
         name = getattr(function, "__name__", "the function")
         raise ValueError(
@@ -527,11 +537,8 @@ def call_with_first(function: Callable[..., Any], first: Sequence[Any], advice: 
 def called_here(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Returns the results of a copy of `function` in this process, as a worker would call it."""
     copy = unpickled(pickled(function))  # in a cell the original's `np` is lazy
-    token = in_block.set(True)
-    try:
+    with as_in_block(copy):
         return copy(*args, **kwargs)
-    finally:
-        in_block.reset(token)
 
 
 def single_chunk_along(x: Tensor, axes: Sequence[int]) -> Tensor:

@@ -23,7 +23,7 @@ from jmars.tensor.operand import Splits
 from jmars.tensor.ops.arguments import assigned, step
 from jmars.tensor.ops.blockwise import blockwise
 from jmars.tensor.ops.chunks import rechunked
-from jmars.tensor.ops.map_blocks import in_block, pickled, unpickled
+from jmars.tensor.ops.map_blocks import as_in_block, pickled, unpickled
 from jmars.tensor.ops.shape import broadcast_to, expand_dims, squeeze
 from jmars.tensor.protocols import PythonUfunc, call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
@@ -54,11 +54,8 @@ def python_objects(ufunc: PythonUfunc, method: str, inputs: tuple[Any, ...], kwa
 
 def _called(ufunc: PythonUfunc, method: str, args: Any, kwargs: dict[str, Any]) -> Any:
     """The results of a copy of a ufunc, or of a method, for NumPy's arrays."""
-    token = in_block.set(True)  # in a cell the original's `np` is lazy
-    try:
+    with as_in_block(ufunc.ufunc):  # in a cell the original's `np` is lazy
         return getattr(unpickled(pickled(ufunc)).ufunc, method)(*args, **kwargs)
-    finally:
-        in_block.reset(token)
 
 
 class PythonObjects(Composite, np.lib.mixins.NDArrayOperatorsMixin):
