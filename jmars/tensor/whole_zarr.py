@@ -72,7 +72,7 @@ def whole_folder(array: Any, how: How) -> Iterator[Any]:
     os.makedirs(os.path.dirname(folder), exist_ok=True)
     with claimed(folder):
         if how == "new":
-            _refuse_node(array, os.listdir(folder) if os.path.isdir(folder) else [])
+            _refuse_node(array, set(os.listdir(folder) if os.path.isdir(folder) else ()))
         _make_parents(array)
         with atomic_folder(folder, how == "over", list(documents)[-1]) as part:
             yield placed(array, StorePath(LocalStore(Path(part))))
@@ -188,16 +188,21 @@ def _key(array: Any, name: str) -> str:
     return f"{array.path}/{name}".lstrip("/")
 
 
-def _refuse_node(array: Any, names: Any) -> None:
+def _refuse_node(array: Any, names: set[str]) -> None:
     """Raise the error of zarr if an array or a group is there."""
-    from zarr import errors
+    from zarr import errors, open_group
 
-    if {".zarray", "zarr.json"} & set(names):  # a group of version 3, too
-        error = errors.ContainsArrayError(array.store, array.path)
+    if not names & {".zarray", ".zgroup", "zarr.json"}:
+        return
+    try:
+        open_group(array.store, path=array.path, mode="r")
+    except Exception:  # an array, or a document that zarr does not read
+        error: Exception = errors.ContainsArrayError(array.store, array.path)
         error.add_note("overwrite=True replaces it")
-        raise error
-    if ".zgroup" in names:
-        raise errors.ContainsGroupError(array.store, array.path)
+    else:
+        error = errors.ContainsGroupError(array.store, array.path)
+        error.add_note("give the path of a new array in the group as component=")
+    raise error
 
 
 def _make_parents(array: Any) -> None:

@@ -84,6 +84,9 @@ def test_readers_find_an_array_when_it_is_whole(place, name, version):
             assert list(zarr.open_group(_store(place), path="g", mode="r").array_keys()) == ["a"]
     with pytest.raises(zarr.errors.ContainsArrayError):
         mt.to_zarr(_watched(_fails), place, name, zarr_format=version)
+    if name:
+        with pytest.raises(zarr.errors.ContainsGroupError, match="at path 'g'"):
+            mt.to_zarr(_watched(_fails), place, "g", zarr_format=version)
 
 
 def _store(place: Any) -> Any:
