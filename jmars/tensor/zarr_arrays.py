@@ -306,8 +306,8 @@ def _opened(url: Any, component: str | None, options: Mapping[str, Any] | None) 
 
 def _no_array(store: Any, component: str, options: dict[str, Any] | None) -> FileNotFoundError | None:
     """An error that names what a Zarr group has where an array was expected; None if no group is there."""
-    zarr = zarr_library()
-    for path in dict.fromkeys((component, "")):
+    zarr, above = zarr_library(), component.split("/")
+    for path in ("/".join(above[:n]) for n in range(len(above), -1, -1)):
         with suppress(Exception):  # the caller has the error of the array
             group = zarr.open_group(store, path=path, mode="r", storage_options=options)
             return FileNotFoundError(

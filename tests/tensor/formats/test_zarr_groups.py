@@ -35,6 +35,8 @@ def test_groups_go_there_and_back(cluster, tmp_path, version):
             (None, "anomaly.*quality"),
             ("quality", "/quality has flags;"),
             ("u", "anomaly.*quality"),
+            ("quality/u", "/quality has flags;"),
+            ("quality/u/v", "/quality has flags;"),
         ):
             with pytest.raises(FileNotFoundError, match=f"no Zarr array at /{component or ''} in .*{has}"):
                 mt.from_zarr(place, component)
