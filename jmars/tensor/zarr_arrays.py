@@ -59,8 +59,11 @@ def _file_system(store: Any) -> Any:
     return below
 
 
-def zarr_store(place: Any) -> Any:
-    """What zarr opens for a path, a URL, a store of zarr or obstore, or a session of Icechunk."""
+def zarr_store(place: Any, options: Any = None) -> Any:
+    """What zarr opens for a path, a URL, a store of zarr or obstore, or a session of Icechunk; refuses idle options."""
+    if options and not is_url(place):
+        what = "a path" if isinstance(place, str | os.PathLike) else type(place).__name__
+        raise ValueError(f"storage_options are for a URL and of no use with {what}; leave them out")
     if isinstance(place, str | os.PathLike):
         text = os.fspath(place)
         return text if "://" in text else os.path.abspath(text)
@@ -286,12 +289,11 @@ def from_zarr(url: Any, component: str | None = None, chunk_size: ChunkSize = No
 
 def _opened(url: Any, component: str | None, options: Mapping[str, Any] | None) -> Any:
     """The Zarr array at a place, to be read."""
-    zarr = zarr_library()
+    zarr, store = zarr_library(), zarr_store(url, options)
     if isinstance(url, zarr.Group):
-        url, component = url.store, f"{url.path}/{component or ''}".strip("/")
+        store, component = url.store, f"{url.path}/{component or ''}".strip("/")
     if isinstance(url, zarr.Array):
         return url
-    store = zarr_store(url)
     mode = "r" if getattr(store, "read_only", True) else "r+"  # a fork of Icechunk opened by "r" is none any more
     given = dict(options) if options else None
     try:
@@ -353,7 +355,7 @@ def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool =
     UnsupportedError
         For stores that only this process can write.
     """
-    zarr, store = zarr_library(), zarr_store(url)
+    zarr, store = zarr_library(), zarr_store(url, storage_options)
     tensor: Tensor = as_tensor(x)
     refuse_own_source(tensor, url, component, storage_options)
     if isinstance(url, zarr.Array):
@@ -389,7 +391,7 @@ def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool =
 
 def store_place(url: Any, component: str | None, options: Mapping[str, Any] | None) -> Any:
     """The `StorePath` of a path, URL or store, and a path there; makes no folder."""
-    zarr, store, given = zarr_library(), zarr_store(url), dict(options) if options else None
+    zarr, store, given = zarr_library(), zarr_store(url, options), dict(options) if options else None
     if isinstance(store, str) and not is_url(store) and not given:
         return zarr.storage.StorePath(zarr.storage.LocalStore(store), component or "")
     return zarr.core.sync.sync(zarr.storage._common.make_store_path(store, path=component, storage_options=given))

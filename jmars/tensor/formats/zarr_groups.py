@@ -57,12 +57,12 @@ class ZarrGroup(Mapping[str, Tensor]):
 
 def open_group(url: Any, component: str | None, options: Mapping[str, Any] | None) -> Any:
     """The Zarr group at a place, to be read, by consolidated metadata where there are some."""
-    zarr = zarr_library()
+    zarr, store = zarr_library(), zarr_store(url, options)
     if isinstance(url, zarr.Group):
         return url[component] if component else url
     given = dict(options) if options else None
     try:
-        return zarr.open_group(zarr_store(url), path=component, mode="r", storage_options=given)
+        return zarr.open_group(store, path=component, mode="r", storage_options=given)
     except zarr.errors.ContainsArrayError:
         what = f"there is no Zarr group at /{component or ''} in {url}, but an array: open the array by from_zarr"
         raise FileNotFoundError(what) from None

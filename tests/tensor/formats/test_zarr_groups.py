@@ -48,6 +48,20 @@ def test_groups_go_there_and_back(cluster, tmp_path, version):
         mt.to_zarr_group({"z": FIELD}, tmp_path / "b", array_attributes={"y": {}})
 
 
+@pytest.mark.parametrize("make", [str, zarr.open_group, lambda place: zarr.open_group(place)["a"]])
+def test_options_of_urls_are_refused_elsewhere(tmp_path, make):
+    zarr.open_group(tmp_path / "s", mode="w")["a"] = np.ones(3)
+    place, options = make(tmp_path / "s"), {"storage_options": {"anon": True}}
+    for call in (
+        lambda: mt.from_zarr(place, **options),
+        lambda: mt.to_zarr(np.ones(3), place, **options),
+        lambda: mt.from_zarr_group(place, **options),
+        lambda: mt.to_zarr_group({"a": np.ones(3)}, place, **options),
+    ):
+        with pytest.raises(ValueError, match="storage_options are for a URL"):
+            call()
+
+
 def test_a_group_that_was_not_written_whole_is_not_there(cluster, tmp_path):
     def fail(block):
         raise ZeroDivisionError("on purpose")
