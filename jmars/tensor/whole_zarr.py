@@ -135,8 +135,8 @@ def replaced_group(place: Any) -> Iterator[str]:
         with claimed(folder):
             yield "w"
     elif type(place.store).__name__ in ("FsspecStore", "ObjectStore"):
-        warnings.filterwarnings("ignore", rf"Object at .*{re.escape(CLAIM)}\d+ is not recognized as a component")
-        with _claims([place]) as check:
+        with warnings.catch_warnings(), _claims([place]) as check:
+            warnings.filterwarnings("ignore", rf"Object at .*{re.escape(CLAIM)}\d+ is not recognized as a component")
             _sync(_refuse_claims(place))
             _sync(_remove(place, _sync(_names(place))))  # all but the claim
             yield "a"
