@@ -114,15 +114,20 @@ def checked_to_zarr(theirs: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def checked_tree_to_zarr(theirs: Callable[..., Any]) -> Callable[..., Any]:
-    """`to_zarr` of a data tree; a store that is removed first (mode "w") and has sources of the tree is refused."""
+    """`to_zarr` of a data tree; mode "w" refuses a store with sources of the tree, or with a second writer, first."""
 
     @functools.wraps(theirs)
     def to_zarr(dt: Any, store: Any, *args: Any, **kwargs: Any) -> Any:
-        given = inspect.signature(theirs).bind(dt, store, *args, **kwargs).arguments
-        for node in dt.subtree if given.get("mode") == "w" else ():
-            for _, one in _tensors(node):
-                refuse_sources(one, [zarr_place(zarr_store(store), options=given.get("storage_options"))])
-        return theirs(dt, store, *args, **kwargs)
+        bound = inspect.signature(theirs).bind(dt, store, *args, **kwargs)
+        given, tensors = bound.arguments, [one for node in dt.subtree for _, one in _tensors(node)]
+        is_refused = any(given.get(name) is not None for name in ("group", "append_dim", "region"))  # by xarray
+        if given.get("mode") != "w" or not tensors or is_refused or {*(given.get("encoding") or ())} - {*dt.groups}:
+            return theirs(*bound.args, **bound.kwargs)
+        options = given.get("storage_options")
+        for one in tensors:
+            refuse_sources(one, [zarr_place(zarr_store(store), options=options)])
+        with replaced_group(store_place(store, None, options)) as given["mode"]:
+            return theirs(*bound.args, **bound.kwargs)
 
     return to_zarr
 

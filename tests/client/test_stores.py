@@ -222,12 +222,12 @@ def test_a_group_of_an_object_store_has_one_writer(cluster, server, kind):
     data = xr.Dataset({"a": (("y", "x"), VALUES)})
     lazy, filters = data.chunk({"y": 7}, chunked_array_type="jmars"), [*warnings.filters]
     lazy.to_zarr(place, mode="w", consolidated=False)
-    with (
-        replaced_group(store_place(place, None, None)),
-        pytest.raises(StorageError, match=r"is being written by process \d+ of"),
-    ):
-        (lazy + 1).to_zarr(place, mode="w", consolidated=False)
+    with replaced_group(store_place(place, None, None)):
+        for one in (lazy, xr.DataTree(lazy)):
+            with pytest.raises(StorageError, match=r"is being written by process \d+ of"):
+                (one + 1).to_zarr(place, mode="w", consolidated=False)
     assert warnings.filters == filters  # of the user
+    (xr.DataTree.from_dict({"/g": lazy}) - 2).to_zarr(place, mode="w", consolidated=False)
     (lazy + 2).to_zarr(place, mode="w", consolidated=False)
     assert xr.open_zarr(place, chunks=None, consolidated=False).identical(data + 2)
     assert [*zarr.core.sync.sync(_keys(place))] == ["a/c/0/0", "a/c/1/0", "a/c/2/0", "a/zarr.json", "zarr.json"]

@@ -322,6 +322,8 @@ def test_a_group_that_is_being_replaced_is_not_replaced_by_others(lazy, tmp_path
             until(lambda: started.exists() or first.done(), 60, "a chunk is computed")
             with pytest.raises(StorageError, match=r"a\.zarr is being written by process \d+ of .*; wait, or"):
                 (lazy + 1).to_zarr(f"{place}/../../z/a.zarr", mode="w", consolidated=False)
+            with pytest.raises(StorageError, match=r"a\.zarr is being written by"):
+                xr.DataTree(lazy).to_zarr(place, mode="w", consolidated=False)
         first.result(60)
     assert stored(place).equals(lazy.compute())
     (lazy + 1).to_zarr(place, mode="w", consolidated=False)
