@@ -2,7 +2,7 @@
 
 A block has a chunk per tensor, and the coordinates there. A call returns all variables of a part of the result.
 Without a template the function is called here once, with objects of no elements. A call whose result differs from the
-template in names, axes, lengths, dtypes or indexes raises an error. Coordinates of Python objects are passed on.
+template in names, axes, lengths, dtypes or indexes raises an error. Coordinates of objects are passed on.
 Source: xarray `core/parallel.py`, which builds a graph of Dask.
 """
 
@@ -17,6 +17,7 @@ from xarray import Coordinates, DataArray, Dataset, Variable, align, merge
 from xarray.core import parallel
 from xarray.namedarray.utils import is_dask_collection
 
+from jmars.errors import UnsupportedError
 from jmars.tensor.operand import check_dtype, new_data
 from jmars.tensor.ops.map_blocks import called_here, pickled, unpickled
 from jmars.tensor.spawn import FromSpawned, spawn
@@ -64,18 +65,19 @@ def mapped_blocks(manager: Any, theirs: Callable[..., Any]) -> Callable[..., Any
         whole = _set_of(template)
         known = {dim: sum(cut) for dim, cut in after.items()}  # no elements tell them
         lengths = _lengths(cuts, after, {**whole.sizes, **coords.to_dataset().sizes, **known})
-        kept = {key for key, one in coords.variables.items() if one.dtype.hasobject and key in before}
+        kept = {key for key, one in coords.variables.items() if has_objects(one.dtype) and key in before}
         kept.update(coords.xindexes)
-        computed: Computed = [
-            (key, one.dims, check_dtype(one.dtype)) for key, one in whole.variables.items() if key not in kept
-        ]
+        new = {key: one for key, one in whole.variables.items() if key not in kept}
+        if wrong := {str(key): str(one.dtype) for key, one in new.items() if has_objects(one.dtype)}:
+            raise UnsupportedError(f"tensors lack the dtypes of these variables: {wrong}; drop them, or use astype")
+        computed: Computed = [(key, one.dims, check_dtype(one.dtype)) for key, one in new.items()]
         promise = _Promise(type(template), set(whole.coords), set(whole.data_vars), computed)
         found = Dataset(coords=coords, attrs=whole.attrs)
         fixed = found.drop_vars([key for key in found.variables if key not in kept])
         calls = _calls(func, kwargs, given, cuts, lengths, promise, fixed)
         for number, (key, dims, dtype) in enumerate(computed):
             found[key] = dims, _joined(calls, [*cuts], number, dims, dtype, lengths)
-        for key in {*found.xindexes, *(key for key, *_ in computed)}:
+        for key in {*found.xindexes, *new}:
             found[key].attrs, found[key].encoding = whole[key].attrs, whole[key].encoding
         found = found.set_coords(whole.coords)
         return found if template is whole else template._from_temp_dataset(found)
@@ -168,7 +170,9 @@ def _call(blob: bytes, blocks: Sequence[Any], lengths: Mapping[Hashable, int], f
     variables: Mapping[Any, Any] = _set_of(result).variables
     for key, one in fixed.variables.items():
         if key not in fixed.xindexes and not variables[key].identical(one):
-            raise ValueError(f"the function changes the coordinate {key!r} of Python objects; jmars keeps it as it was")
+            raise ValueError(
+                f"the function changes the coordinate {key!r} of dtype {one.dtype}; jmars keeps it as it was"
+            )
     return tuple(_checked(key, variables[key], dims, lengths, dtype) for key, dims, dtype in promise.computed)
 
 
@@ -201,8 +205,11 @@ def _inferred(func: Any, given: Sequence[Any], kwargs: Mapping[str, Any]) -> Any
 def _without_elements(obj: Any) -> Any:
     if not isinstance(obj, DataArray | Dataset):
         return obj
-    whole = _set_of(obj)
-    empty = {key: (x.dims, np.empty((0,) * x.ndim, x.dtype), x.attrs) for key, x in whole.variables.items()}
+    whole, empty = _set_of(obj), {}
+    for key, one in whole.variables.items():
+        is_lazy = isinstance(one._data, Tensor)
+        none = np.empty((0,) * one.ndim, one.dtype) if is_lazy else one[(slice(0),) * one.ndim]._data
+        empty[key] = one.dims, none, one.attrs
     found = Dataset(empty, attrs=whole.attrs).set_coords(whole.coords)
     return found if obj is whole else obj._from_temp_dataset(found)
 
@@ -223,6 +230,11 @@ def _merged_coords(given: Sequence[Any]) -> Coordinates:
 def _set_of(obj: Any) -> Dataset:
     found: Dataset = obj if isinstance(obj, Dataset) else obj._to_temp_dataset()
     return found
+
+
+def has_objects(dtype: Any) -> bool:
+    """Whether elements are Python objects, or the dtype is none of NumPy's."""
+    return not isinstance(dtype, np.dtype) or dtype.hasobject
 
 
 def _has_tensors(obj: Any) -> bool:

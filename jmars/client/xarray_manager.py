@@ -46,7 +46,7 @@ import jmars.tensor as mt
 from jmars.client.cluster import default_cluster
 from jmars.client.kept_values import value_keys
 from jmars.client.session import execute
-from jmars.client.xarray_blocks import mapped_blocks
+from jmars.client.xarray_blocks import has_objects, mapped_blocks
 from jmars.client.xarray_store import Write, checked_to_zarr, checked_tree_to_zarr, later, whole_to_netcdf
 from jmars.errors import UnsupportedError
 from jmars.tensor.operand import Splits
@@ -128,10 +128,10 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
     def from_array(self, data: Any, chunks: Any, **kwargs: Any) -> Any:
         """A tensor of an array; an array in a file is read chunk by chunk on the workers.
 
-        Objects and text of variable length stay what they are: arrays of this process, read when they are used.
+        Objects, text of variable length and arrays of pandas stay in this process; a file is read when they are used.
         """
-        if data.dtype.hasobject:
-            return data if isinstance(data, np.ndarray) else data.array
+        if has_objects(data.dtype):
+            return data.array if isinstance(data, indexing.ImplicitToExplicitIndexingAdapter) else data
         splits = self.normalize_chunks(chunks, data.shape, dtype=data.dtype)
         if isinstance(data, np.ndarray):
             return as_tensor(data, chunks=splits)

@@ -90,6 +90,17 @@ def test_axes_without_an_index_have_the_lengths_of_the_blocks(cluster, data, laz
     np.testing.assert_array_equal(found, data.b * 2)
 
 
+def test_arrays_of_pandas_stay_in_this_process(cluster, data):
+    pandas = pytest.importorskip("pandas")
+    kinds = {"kind": pandas.Categorical(["a", "b"] * 5), "count": pandas.array([1, None] * 5, dtype="Int64")}
+    data = data.assign_coords({key: ("x", one) for key, one in kinds.items()})
+    lazy = data.chunk({"x": 4}, chunked_array_type="jmars")
+    assert lazy.kind.dtype == data.kind.dtype and isinstance(lazy.a.data, Tensor) and lazy.compute().identical(data)
+    assert lazy.map_blocks(lambda block: block + 1, template=lazy).compute().equals(data + 1)
+    with pytest.raises(jmars.errors.UnsupportedError, match="'kind': 'category'"):
+        lazy.reset_coords("kind").map_blocks(lambda block: block, template=lazy.reset_coords("kind"))
+
+
 def test_objects_on_numpy_are_given_whole(data):
     assert xr.map_blocks(lambda whole: whole.sizes, data) == {"x": 10, "y": 6}
 
@@ -107,7 +118,7 @@ WRONG = {
     "a coordinate less": (lambda b: b.drop_vars("height"), "does not contain coordinate variables {'height'}"),
     "another dtype": (lambda b: b.assign(a=b.a > 0), "'a' as bool"),
     "turned axes": (lambda b: b.transpose("y", "x"), "'a' as float64 of shape .* along .*'y', 'x'"),
-    "other objects": (changed_names, "changes the coordinate 'name' of Python objects"),
+    "other objects": (changed_names, "changes the coordinate 'name' of dtype object"),
 }
 
 
@@ -130,7 +141,11 @@ REFUSED = {
     "a tensor by name": (lambda d: d.map_blocks(max, kwargs={"key": d.a.data}), TypeError, "pass key in args"),
     "no xarray object": (lambda d: d.map_blocks(lambda b: 1), TypeError, "must return an xarray DataArray"),
     "a function that needs values": (lambda d: d.map_blocks(lambda b: b.isel(x=[0])), ValueError, "supply the 'templ"),
-    "variables of objects": (lambda d: d.map_blocks(lambda b: b.reset_coords("name").assign(name=b.name)), None, "obj"),
+    "variables of objects": (
+        lambda d: d.map_blocks(lambda b: b.reset_coords("name").assign(name=b.name)),
+        None,
+        "'name': 'object'",
+    ),
 }
 
 
