@@ -190,10 +190,15 @@ def is_own(array: np.ndarray[Any, Any], value: Any) -> bool:
 
 def map_of(array: np.ndarray[Any, Any]) -> np.memmap[Any, Any] | None:
     """The map of a file for reading (`mode="r"`) in an array's memory; None for arrays that may be written."""
-    root: Any = array
-    while isinstance(root.base, np.ndarray):
-        root = root.base
+    root = _root(array)
     return root if isinstance(root, np.memmap) and root.mode == "r" else None
+
+
+def _root(array: Any) -> Any:
+    """The array with the memory of a view; an array that is no view itself."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    return array
 
 
 def _copy(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -306,23 +311,41 @@ def note_given(array: np.ndarray[Any, Any], x: Tensor) -> None:
 def written_back(array: Any) -> Any:
     """Write changed elements of an array from `np.asarray(x)` to `x`, and return `x`; return other values unchanged.
 
+    Of a view of the array with all its elements in order, return `x` in that shape; of other views, return the view.
+
     Raises
     ------
     ArrayChangedError
         If the tensor was written, too.
     """
-    taken, tensor, before = _given.get(id(array), (None, None, 0))
-    x = tensor() if taken is not None and taken() is array and tensor is not None else None
-    if x is None or (now := _digest_of(array)) == before:
-        return array if x is None else x
-    if _digest_of(np.asarray(x.fetch(copy=False), x.dtype)) != before:
-        raise ArrayChangedError(
-            f"an array that np.asarray gave of a tensor of shape {x.shape} was written, and so was the tensor; NumPy "
-            "would have both writes. Write to one of them, or to a copy, np.array(x)"
-        )
-    x[...] = array.copy()
-    _given[id(array)] = taken, tensor, now  # type: ignore[assignment]
-    return x
+    if (whole := _noted(array)) is None:
+        return array
+    taken, tensor, before = _given[id(whole)]
+    if (x := tensor()) is None:
+        return array
+    if (now := _digest_of(whole)) != before:
+        if _digest_of(np.asarray(x.fetch(copy=False), x.dtype)) != before:
+            raise ArrayChangedError(
+                f"an array that np.asarray gave of a tensor of shape {x.shape} was written, and so was the tensor; "
+                "NumPy would have both writes. Write to one of them, or to a copy, np.array(x)"
+            )
+        x[...] = whole.copy()
+        _given[id(whole)] = taken, tensor, now
+    if array is whole:
+        return x
+    in_order = array.flags.c_contiguous and whole.flags.c_contiguous and array.dtype == whole.dtype
+    return x.reshape(array.shape) if in_order and array.size == whole.size else array
+
+
+def _noted(array: Any) -> Any:
+    """The array of `np.asarray(x)` that `array` is, or is a view of; None for others."""
+    if not isinstance(array, np.ndarray):
+        return None
+    some = [one for taken, *_ in list(_given.values()) if (one := taken()) is not None]
+    if any(one is array for one in some):
+        return array
+    root = _root(array)
+    return next((one for one in some if _root(one) is root and np.may_share_memory(one, array)), None)
 
 
 def _digest_of(array: np.ndarray[Any, Any]) -> int:

@@ -152,6 +152,21 @@ def test_what_a_library_writes_and_hands_back_is_in_the_tensor():
         xp.asarray(unchanged)
 
 
+def test_what_is_handed_back_in_another_shape_is_in_the_tensor():
+    x = xp.zeros((4, 3))
+    assert x.__array_namespace__() is xp
+    given = np.asarray(x)
+    given.reshape(2, 6)[0, 5] = 7
+    flat = xp.asarray(given.reshape(12))
+    assert x.fetch()[1, 2] == 7 and flat.fetch()[5] == 7
+    flat[0] = 1  # as NumPy's view
+    assert x.fetch()[0, 0] == 1
+    given = np.asarray(x)
+    turned = given.T
+    turned[2] = 5
+    assert xp.asarray(turned[2:]).fetch().tolist() == [[5, 5, 5, 5]] and x.fetch()[:, 2].tolist() == [5, 5, 5, 5]
+
+
 def test_arrays_are_noted_for_packages_that_asked_for_the_namespace(request):
     request.addfinalizer(functools.partial(by_standard.update, set(by_standard)))
     by_standard.clear()
