@@ -27,6 +27,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import is_not
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn, TypeVar
 
@@ -372,9 +373,10 @@ class TensorData:
                 if axis and isinstance(axis[0], Unknown):
                     axis[0].origin.lengths = tuple(lengths)
         if self.has_unknown_lengths:
-            self.chunks = tuple(map(_known_lengths, self.chunks))
-            self.shape = tuple(map(axis_length, self.chunks))
-            self.has_unknown_lengths = not is_known([self.shape])
+            known = tuple(map(_known_lengths, self.chunks))
+            if any(map(is_not, known, self.chunks)):
+                self.chunks, self.shape = known, tuple(map(axis_length, known))
+                self.has_unknown_lengths = not is_known([self.shape])
         return not self.has_unknown_lengths
 
     def copied_for_lineage(self, op: Operand) -> TensorData:

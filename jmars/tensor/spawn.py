@@ -232,9 +232,10 @@ def _said(
 def _new_node(op: Operand, chunks: int = 1) -> TensorData:
     """A node of so many chunks of objects; a run tells the sizes."""
     origin = Origin(f"spawn-{next(_numbers)}-{_prefix}")  # of no other node, so that it need not be found by key
-    length = origin.whole if chunks else 0
+    lengths = tuple([Unknown(origin, k) for k in range(chunks)])
     note_origin(op)
-    return TensorData(op, (length,), BYTES, (tuple([Unknown(origin, k) for k in range(chunks)]),))
+    shape = lengths if chunks == 1 else (origin.whole if chunks else 0,)  # thousands of nodes, one object each
+    return TensorData(op, shape, BYTES, (lengths,))
 
 
 _NO_OUTPUTS: Mapping[Any, Output] = MappingProxyType({})
