@@ -148,6 +148,25 @@ def test_groups_are_reduced_by_one_operand(cluster, air, name, function):
     assert all(getattr(found[key], "dtype", 0) == expected[key].dtype for key in getattr(found, "data_vars", ()))
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda g: g.mean(),
+        lambda g: g.median(),
+        lambda g: g.first(),
+        lambda g: g.map(abs),
+        list,
+        lambda g: g.quantile(0.5),
+    ],
+)
+@pytest.mark.parametrize("kind", [xr.DataArray.to_dataset, lambda one: one])
+def test_labels_that_are_a_tensor_are_refused_with_the_way_out(cluster, air, call, kind):
+    lazy = kind(air.assign_coords(county=("lat", [0, 0, 1, 1, 2, 2])).chunk(lat=4, chunked_array_type="jmars"))
+    groups = lazy.groupby(county=xr.groupers.UniqueGrouper(labels=[0, 1, 2]))
+    with pytest.raises(ValueError, match=r"compute the labels county first, d.assign_coords\(county=d\['county'\]"):
+        call(groups)
+
+
 def test_elements_of_a_group_are_read_for_the_group(cluster):
     def read(box):
         assert box[0].start >= 20 and box[0].stop <= 40
