@@ -102,7 +102,7 @@ class Host(ClusterHead):
     async def info(self) -> dict[str, Any]:
         """Processes, memory and limits; see Cluster.info."""
         plans = await self.scheduler.plans()  # first: what was dropped before is freed by then
-        private = self.machine.private(self.scheduler.pids)
+        private = await self.machine.private(self.scheduler.pids)
         return {
             "id": self.orders["id"],
             "name": self.orders["name"],

@@ -159,9 +159,9 @@ class HostMachine:
             **self.children.pids(),
         }
 
-    def private(self, more: dict[str, int]) -> dict[str, int]:
+    async def private(self, more: dict[str, int]) -> dict[str, int]:
         """Private bytes of all processes by name; `more` are processes that others started."""
-        return {name: memory.private_bytes(pid) for name, pid in (self.pids() | more).items()}
+        return await asyncio.to_thread(self._memory.of, self.pids() | more)
 
     def workers_info(self, private: dict[str, int]) -> list[dict[str, Any]]:
         """Workers for `Cluster.info`."""
@@ -207,7 +207,7 @@ class HostMachine:
                 moved = WorkerMoved(worker.index, worker.name, pids.get(worker.name, 0), state)
                 self.execution.report(moved)
         self._known = pids
-        self._private = await asyncio.to_thread(self._memory.of, pids)
+        self._private = await self.private(more)
         self.make_room(active)
 
     def standing(self) -> dict[str, Any]:

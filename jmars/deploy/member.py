@@ -189,7 +189,7 @@ class Member:
         """Processes and memory; see Cluster.info."""
         await self.started.wait()
         machine = self.machine
-        private = machine.private({})
+        private = await machine.private({})
         return {
             "workers": machine.workers_info(private),
             "memory": machine.memory_info(private),

@@ -43,10 +43,11 @@ import xarray as xr
 import zarr
 from xarray.groupers import UniqueGrouper
 
+from jmars.deploy.memory import PrivateMemory
 from tests.benchmarks.engines import dask_cluster
 from tests.benchmarks.geo_store import Service, service
 from tests.benchmarks.machine import cpu_between, cpu_by_process, this_machine
-from tests.benchmarks.memory import Peak, pss
+from tests.benchmarks.memory import Peak
 
 MB = 10**6
 MAPS = ("time", "latitude", "longitude")
@@ -353,7 +354,8 @@ def cluster(engine: str, limit: int) -> Iterator[Callable[[], int]]:
     elif engine == "dask":
         with dask_cluster(limit // 2) as client:
             pids = {*client.run(os.getpid).values(), *client.run(os.getpid, nanny=True).values()}
-            yield lambda: sum(map(pss, pids))
+            theirs = PrivateMemory()
+            yield lambda: sum(theirs.of({str(pid): pid for pid in pids}).values())
     else:
         import dask_array.xarray
         import frisky
@@ -361,10 +363,12 @@ def cluster(engine: str, limit: int) -> Iterator[Callable[[], int]]:
         dask_array.xarray.register()
         with (
             frisky.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, memory_limit=limit // 2,
-                                silence_summary=True) as theirs,
-            frisky.Client(theirs),
+                                silence_summary=True) as frisky_cluster,
+            frisky.Client(frisky_cluster),
         ):  # fmt: skip
-            yield lambda: sum(pss(child.pid) for child in psutil.Process().children(recursive=True))
+            theirs = PrivateMemory()
+            pids = [child.pid for child in psutil.Process().children(recursive=True)]
+            yield lambda: sum(theirs.of({str(pid): pid for pid in pids}).values())
 
 
 def save(ds: Any, target: Any) -> None:
