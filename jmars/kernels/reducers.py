@@ -104,6 +104,36 @@ class MeanReducer(Struct, frozen=True):
         np.true_divide(state["total"], state["n"], out=out, casting="unsafe")
 
 
+class CountedSumReducer(MeanReducer, frozen=True):
+    """The sum and the number of the elements that are not NaN: states of (count, sum), which are the result.
+
+    Examples
+    --------
+    >>> both = CountedSumReducer(np.dtype("f8"))
+    >>> state = np.empty((1,), both.state)
+    >>> both.leaf(np.array([1.0, np.nan, 2.0]), (0,), state, None)
+    >>> state.tolist()
+    [(2, 3.0)]
+    """
+
+    name: ClassVar[str] = "counted sum"
+
+    def leaf(self, values: Array, axes: tuple[int, ...], state: Array, arg: Any) -> None:
+        """Sum; where NaN comes out, look for NaN among the elements."""
+        count: Any = math.prod(values.shape[axis] for axis in axes)
+        total = np.add.reduce(values, axis=axes, dtype=self.total, keepdims=True)
+        if np.isnan(total).any():
+            there = ~np.isnan(values)
+            count = np.add.reduce(there, axis=axes, dtype=np.intp, keepdims=True)
+            known = np.where(there, values, values.dtype.type(0))
+            total = np.add.reduce(known, axis=axes, dtype=self.total, keepdims=True)
+        state["n"], state["total"] = count, total
+
+    def finish(self, state: Array, out: Array) -> None:
+        """Copy."""
+        np.copyto(out, state)
+
+
 class MomentReducer(Struct, frozen=True):
     """Variance, or its root: states of (count, mean, sum of squared distances from the mean)."""
 

@@ -39,7 +39,7 @@ from msgspec import Struct
 
 from jmars.errors import JmarsError, UnsupportedError, text_of
 from jmars.kernels.expression import Expression, Node
-from jmars.kernels.reducers import MeanReducer, MomentReducer, PositionReducer, UfuncReducer
+from jmars.kernels.reducers import CountedSumReducer, MeanReducer, MomentReducer, PositionReducer, UfuncReducer
 from jmars.tensor import deferring
 from jmars.tensor.chunk import FunctionOutput
 from jmars.tensor.deferring import Deferred
@@ -380,6 +380,7 @@ VALUE_CLASSES: dict[str, type[Any]] = {
         Node,
         UfuncReducer,
         MeanReducer,
+        CountedSumReducer,
         MomentReducer,
         PositionReducer,
         Stream,

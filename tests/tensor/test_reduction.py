@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import jmars.tensor as jt
 from jmars.config import config
 from jmars.errors import UnsupportedError
+from jmars.optimize import compile_graph
 from jmars.tensor.ops.reduction import Reduction
 from jmars.tensor.tensor_graph import TensorGraph
 from tests.cases import case
@@ -207,6 +208,18 @@ def test_without_nan(name, axis):
     if axis is None or axis == 0:
         close(getattr(np, name)(jt.as_tensor(i, chunk_size=2), axis=axis), getattr(np, name)(i, axis=axis))
     close(getattr(np, name)(jt.as_tensor(x.astype("f4")), axis=axis), getattr(np, name)(x.astype("f4"), axis=axis))
+
+
+def test_a_mean_without_nan_reads_its_input_once():
+    """The squares of a chunk are not stored for a sum and a count: a single operand has them."""
+    x = jt.random.default_rng(0).random((40, 30), chunk_size=(10, 30))
+    graph = compile_graph(TensorGraph.of([jt.nanmean(x**2, 0).data]), {}).after
+    assert graph.nbytes.max() < 10 * 30 * 8
+    a = np.array([[1, np.nan], [np.inf, np.nan], [np.nan, np.nan]] * 3, "f2")
+    for where in (True, np.array([[True], [False], [True]] * 3)):
+        with pytest.warns(RuntimeWarning, match="Mean of empty slice"):
+            ours = jt.nanmean(jt.asarray(a, chunk_size=2), 0, where=where)
+            np.testing.assert_array_equal(ours, np.nanmean(a, 0, where=where), strict=True)
 
 
 def test_times_are_added_and_averaged():

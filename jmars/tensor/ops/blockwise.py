@@ -79,6 +79,11 @@ def two_copies(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
     return 2 * (out.nbytes + sum(one.nbytes for one in blocks))
 
 
+def no_scratch(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
+    """Scratch of functions that allocate nothing beside their result."""
+    return 0
+
+
 @dataclass(frozen=True, eq=False)
 class Blockwise(Operand):
     """Calls a function with the chunks of a grid position."""

@@ -41,7 +41,7 @@ from jmars.tensor.operand import (
     new_data,
 )
 from jmars.tensor.ops.arguments import share, step, write_out
-from jmars.tensor.ops.blockwise import blockwise
+from jmars.tensor.ops.blockwise import blockwise, no_scratch
 from jmars.tensor.ops.chunks import add_by_class, chunk_classes, chunk_starts, chunk_type, length_kind, rechunked
 from jmars.tensor.ops.formula import ElementwiseOperand
 from jmars.tensor.ops.indexing import MANY, checked_positions, in_bounds, slice_tensor, take_by_tensor, take_positions
@@ -453,7 +453,7 @@ def assign_rows_by_mask(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
         )
     else:
         ones = ((1,) * len(cut[0]),)
-        counts = blockwise("count_nonzero", _count_true, [rows], ones, np.int64, flat=True, scratch=_no_scratch)
+        counts = blockwise("count_nonzero", _count_true, [rows], ones, np.int64, flat=True, scratch=no_scratch)
         inputs = (data, rows.data, counts.rechunk(-1).data, value.data)
         op = RowAssignment(group=new_group(), inputs=inputs)
     return Tensor(rechunked(new_data(op, data.shape, data.dtype, data.chunks), x.chunks))
@@ -461,10 +461,6 @@ def assign_rows_by_mask(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
 
 def _count_true(mask: Array) -> Array:
     return np.array([np.count_nonzero(mask)])
-
-
-def _no_scratch(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
-    return 0
 
 
 def _mask_key(mask: Tensor, cut: Splits, parts: tuple[Any, ...]) -> str:

@@ -21,7 +21,7 @@ from jmars.tensor.from_array import Composite
 from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.operand import Splits
 from jmars.tensor.ops.arguments import assigned, step
-from jmars.tensor.ops.blockwise import blockwise
+from jmars.tensor.ops.blockwise import blockwise, no_scratch
 from jmars.tensor.ops.chunks import rechunked
 from jmars.tensor.ops.map_blocks import as_in_block, pickled, unpickled
 from jmars.tensor.ops.shape import broadcast_to, expand_dims, squeeze
@@ -251,7 +251,8 @@ def field(x: Tensor, names: Names) -> Tensor:
     chunks: Splits = (*x.data.chunks, *((n,) for n in inner))
     axes = tuple(range(x.ndim, x.ndim + len(inner)))
     source = expand_dims(x, axes) if inner else x
-    return blockwise("field", _read_field_block, [source], chunks, base, (names, len(inner)), lines=axes)
+    params = (names, len(inner))
+    return blockwise("field", _read_field_block, [source], chunks, base, params, scratch=no_scratch, lines=axes)
 
 
 def field_step(names: Names) -> ViewStep:

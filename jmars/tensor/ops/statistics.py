@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from jmars.kernels.reducers import CountedSumReducer
 from jmars.tensor.engine import get_engine
 from jmars.tensor.operand import is_known, warn_user
 from jmars.tensor.ops.arguments import is_given, loop_dtype, trial, write_out
@@ -25,15 +26,15 @@ from jmars.tensor.ops.chunks import rechunked
 from jmars.tensor.ops.constants import full, zeros
 from jmars.tensor.ops.formula import Formula
 from jmars.tensor.ops.indexing import HELD, scatter_by_tensor
+from jmars.tensor.ops.records_and_objects import field
 from jmars.tensor.ops.reduction import (
-    accumulated,
     all_,
+    apply_where,
     argmax,
     argmin,
     cumsum,
     diff,
     divide_by_count,
-    element_count,
     is_mask,
     max_,
     mean,
@@ -41,6 +42,7 @@ from jmars.tensor.ops.reduction import (
     moment,
     normal_axes,
     prod,
+    reduce,
     std,
     sum_,
     var,
@@ -85,10 +87,13 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdi
     if x.dtype.kind not in "fc":
         return mean(x, axis, dtype, out, keepdims, where=where)
     trial("nanmean", x, axis=axis, dtype=dtype, out=out, keepdims=keepdims, where=where)
-    mask = _not_nan(x, where)
-    total = accumulated("nanmean", "add", x, loop_dtype("add", x.dtype, dtype, out), axis, keepdims, mask)
+    loop = loop_dtype("add", x.dtype, dtype, out)
+    x = apply_where("nanmean", x, where, np.nan)
+    x = astype_unsafe(x, loop) if loop == np.dtype("f2") else x
+    reducer = CountedSumReducer(np.result_type(loop, "f4"))  # NumPy adds float16 in float32
+    counted = reduce("nanmean", x, axis, reducer, reducer.state, keepdims)
+    total, count = astype_unsafe(field(counted, "total"), loop), field(counted, "n")
     total = astype_unsafe(total, out.dtype) if is_given(out) else total
-    count = element_count(x, axis, keepdims, mask)
     return write_out(warn_where(count == 0, divide_by_count(total, count), "Mean of empty slice"), "nanmean", out)
 
 
