@@ -105,7 +105,7 @@ class MeanReducer(Struct, frozen=True):
 
 
 class CountedSumReducer(MeanReducer, frozen=True):
-    """The sum and the number of the elements that are not NaN: states of (count, sum), which are the result.
+    """Number and sum of elements, NaN left out: states of (count, sum), as the result is.
 
     Examples
     --------
@@ -119,7 +119,7 @@ class CountedSumReducer(MeanReducer, frozen=True):
     name: ClassVar[str] = "counted sum"
 
     def leaf(self, values: Array, axes: tuple[int, ...], state: Array, arg: Any) -> None:
-        """Sum; where NaN comes out, look for NaN among the elements."""
+        """Add; a sum of NaN is added again without the NaN elements."""
         count: Any = math.prod(values.shape[axis] for axis in axes)
         total = np.add.reduce(values, axis=axes, dtype=self.total, keepdims=True)
         if np.isnan(total).any():

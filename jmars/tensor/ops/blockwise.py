@@ -80,7 +80,7 @@ def two_copies(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
 
 
 def no_scratch(out: ChunkType, blocks: Sequence[ChunkType]) -> int:
-    """Scratch of functions that allocate nothing beside their result."""
+    """Scratch of functions without memory beside the result."""
     return 0
 
 
