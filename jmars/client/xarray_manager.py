@@ -488,7 +488,7 @@ def _without_lazy_labels(theirs: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(theirs)
     def _raise_if_by_is_chunked(self: Any) -> None:
         if self._by_chunked and isinstance(self.encoded.codes.variable._data, Tensor):
-            names = [str(one.name) for one in self.groupers if isinstance(one.group.variable._data, Tensor)]
+            names = [str(one.name) for one in self.groupers if isinstance(one.codes.variable._data, Tensor)]
             ready = ", ".join(f"{one}=d[{one!r}].compute()" for one in names)
             raise ValueError(
                 f"this method is not supported when lazily grouping by a tensor; compute the labels {', '.join(names)} "

@@ -165,6 +165,10 @@ def test_labels_that_are_a_tensor_are_refused_with_the_way_out(cluster, air, cal
     groups = lazy.groupby(county=xr.groupers.UniqueGrouper(labels=[0, 1, 2]))
     with pytest.raises(ValueError, match=r"compute the labels county first, d.assign_coords\(county=d\['county'\]"):
         call(groups)
+    own = {"county": xr.groupers.UniqueGrouper(labels=[0, 1, 2]), "lon": xr.groupers.UniqueGrouper()}
+    both = lazy.drop_vars("lon").groupby(own)
+    with pytest.raises(ValueError, match="compute the labels county first"):
+        both.mean()
 
 
 def test_elements_of_a_group_are_read_for_the_group(cluster):
