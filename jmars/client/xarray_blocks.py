@@ -85,6 +85,20 @@ def mapped_blocks(manager: Any, theirs: Callable[..., Any]) -> Callable[..., Any
     return map_blocks
 
 
+def without_tensors(theirs: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """`is_dask_collection` for xarray's own `map_blocks`, which takes tensors for arrays in memory."""
+
+    def is_dask_collection(x: Any) -> bool:
+        if isinstance(x, Tensor) or _has_tensors(x):
+            raise UnsupportedError(
+                "this map_blocks knows no tensors: call xarray.map_blocks by this name, since a name that was imported "
+                "before jmars is xarray's own function; tensors in kwargs belong into args"
+            )
+        return theirs(x)
+
+    return is_dask_collection
+
+
 def _check_arguments(args: Any, kwargs: Any, template: Any) -> None:
     if template is not None and not isinstance(template, DataArray | Dataset):
         raise TypeError(f"template must be a DataArray or Dataset; it is a {type(template).__name__}")

@@ -46,7 +46,7 @@ import jmars.tensor as mt
 from jmars.client.cluster import default_cluster
 from jmars.client.kept_values import value_keys
 from jmars.client.session import execute
-from jmars.client.xarray_blocks import has_objects, mapped_blocks
+from jmars.client.xarray_blocks import has_objects, mapped_blocks, without_tensors
 from jmars.client.xarray_store import Write, checked_to_zarr, checked_tree_to_zarr, later, whole_to_netcdf
 from jmars.errors import UnsupportedError
 from jmars.tensor.operand import Splits
@@ -370,6 +370,8 @@ def adapt() -> None:
         _replace(duck_array_ops, "lazy_array_equiv", _same_node)
         _replace(duck_array_ops, "push", _along_lines)
         _replace(parallel, "map_blocks", functools.partial(mapped_blocks, JmarsManager()))
+        names: Any = parallel
+        names.is_dask_collection = without_tensors(names.is_dask_collection)
         _replace(nanops, "nanargmin", _arg_without_nan)
         _replace(nanops, "nanargmax", _arg_without_nan)
         writers = sys.modules.get("xarray.backends.writers") or sys.modules["xarray.backends.api"]  # until 2025.9

@@ -101,6 +101,13 @@ def test_arrays_of_pandas_stay_in_this_process(cluster, data):
         lazy.reset_coords("kind").map_blocks(lambda block: block, template=lazy.reset_coords("kind"))
 
 
+def test_a_name_from_before_jmars_is_refused(lazy, data):
+    before = xr.map_blocks.__wrapped__  # as of `from xarray import map_blocks`
+    with pytest.raises(jmars.errors.UnsupportedError, match=r"call xarray\.map_blocks by this name"):
+        before(lambda block: block, lazy)
+    assert before(lambda whole: whole, data) is data
+
+
 def test_objects_on_numpy_are_given_whole(data):
     assert xr.map_blocks(lambda whole: whole.sizes, data) == {"x": 10, "y": 6}
 
