@@ -194,14 +194,12 @@ def _refuse_node(array: Any, names: set[str]) -> None:
 
     if not names & {".zarray", ".zgroup", "zarr.json"}:
         return
-    try:
+    kind, advice = errors.ContainsArrayError, "overwrite=True replaces it"
+    with suppress(Exception):  # an array, or a document that zarr does not read
         open_group(array.store, path=array.path, mode="r")
-    except Exception:  # an array, or a document that zarr does not read
-        error: Exception = errors.ContainsArrayError(array.store, array.path)
-        error.add_note("overwrite=True replaces it")
-    else:
-        error = errors.ContainsGroupError(array.store, array.path)
-        error.add_note("give the path of a new array in the group as component=")
+        kind, advice = errors.ContainsGroupError, "give the path of a new array in the group as component="
+    error = kind(array.store, array.path)
+    error.add_note(advice)
     raise error
 
 

@@ -366,7 +366,7 @@ def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool =
     given: dict[str, Any] = {"chunks": regular_size(tensor.chunks) if tensor.ndim else ()} | options
     given |= {"shape": tensor.shape, "dtype": tensor.dtype}
     if isinstance(url, zarr.Group):
-        store, component = url.store, f"{url.path}/{component}".strip("/")
+        store, component = url.store, f"{url.path}/{component or ''}".strip("/")
         given["zarr_format"] = url.metadata.zarr_format
     session: Any = getattr(store, "session", None)
     if session is not None:
@@ -390,8 +390,10 @@ def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool =
 
 
 def store_place(url: Any, component: str | None, options: Mapping[str, Any] | None) -> Any:
-    """The `StorePath` of a path, URL or store, and a path there; makes no folder."""
+    """The `StorePath` of a path, URL, store or group, and a path there; makes no folder."""
     zarr, store, given = zarr_library(), zarr_store(url, options), dict(options) if options else None
+    if isinstance(store, zarr.Group):
+        return store.store_path / (component or "")
     if isinstance(store, str) and not is_url(store) and not given:
         return zarr.storage.StorePath(zarr.storage.LocalStore(store), component or "")
     return zarr.core.sync.sync(zarr.storage._common.make_store_path(store, path=component, storage_options=given))

@@ -129,7 +129,7 @@ def to_zarr_group(arrays: Mapping[str, Any], url: Any, *, attributes: Mapping[st
     arrays
         Tensors or arrays by path in the group, such as "t2m" or "quality/flags".
     url, storage_options
-        Path, URL or store of the group; see `to_zarr`.
+        Path, URL or store of the group, or a `zarr.Group`; see `to_zarr`.
     attributes, array_attributes
         Attributes of the group, and of arrays by path.
     overwrite

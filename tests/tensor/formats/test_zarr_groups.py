@@ -44,6 +44,12 @@ def test_groups_go_there_and_back(cluster, tmp_path, version):
         mt.to_zarr_group(arrays, tmp_path / "a")
     mt.to_zarr_group({"z": FIELD}, tmp_path / "a", overwrite=True, consolidated=False)
     assert [*mt.from_zarr_group(tmp_path / "a")] == ["z"]
+    with pytest.raises(zarr.errors.ContainsGroupError):
+        mt.to_zarr(FIELD, zarr.open_group(tmp_path / "a"))
+    with pytest.raises(FileExistsError):
+        mt.to_zarr_group(arrays, zarr.open_group(tmp_path / "a"))
+    mt.to_zarr_group({"w": FIELD}, zarr.open_group(tmp_path / "a"), overwrite=True)
+    assert [*mt.from_zarr_group(tmp_path / "a")] == ["w"]
     with pytest.raises(ValueError, match="names y"):
         mt.to_zarr_group({"z": FIELD}, tmp_path / "b", array_attributes={"y": {}})
 
