@@ -101,6 +101,16 @@ def test_a_sample_of_four_chunks_stands_for_others(repeats, is_many):
     same(np.unique(x), np.unique(array))
 
 
+@pytest.mark.parametrize("quarter", range(4))
+def test_each_quarter_of_an_array_is_in_the_sample(quarter):
+    set_engine(OneByOne(limit=8 * 2**18, workers=1))
+    array = np.arange(28 * 2**15) % 7
+    array.reshape(4, -1)[quarter] = np.arange(7 * 2**15)  # nearly all are distinct
+    x = mt.as_tensor(array, chunk_size=2**15)
+    assert module._are_many(x).fetch().item()
+    same(np.unique(x), np.unique(array))
+
+
 def test_chunks_without_data_say_nothing_of_others():
     set_engine(OneByOne(limit=8 * 2**18, workers=1))
     array = np.full(800_000, np.nan)

@@ -127,7 +127,8 @@ def _are_many(x: Tensor) -> Tensor:
     """Whether the distinct elements of a long array exceed a chunk, by a sample of some chunks."""
     sizes = functools.reduce(np.multiply.outer, [np.array(axis, float) for axis in x.chunks]).ravel()
     some = min(SAMPLED_CHUNKS, (int(np.count_nonzero(sizes)) + 1) // 2)
-    chosen = np.random.default_rng(0).choice(len(sizes), some, replace=False, p=sizes / sizes.sum())
+    places = (np.arange(some) + np.random.default_rng(0).random(some)) * sizes.sum() / some  # one in each part
+    chosen = np.unique(np.searchsorted(sizes.cumsum(), places, "right"))
     least, most = SAMPLED
     each = max(2, min(x.size, most, max(least, chunk_bytes() // 32)) // len(chosen))
     samples = [
