@@ -14,6 +14,7 @@ config.py    all settings
 import sys as _sys
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING, Any
+from warnings import warn as _warn
 
 if _sys.platform == "win32":
     raise ImportError("jmars runs on Linux, and on Windows in WSL 2: install it there")
@@ -122,6 +123,20 @@ def _controls() -> Any:
 
 _upper_floors.notebook.append(_controls)
 _upper_floors.client.append(lambda: _import_module("jmars.client"))
+
+
+def _adapt_xarray() -> None:
+    """Let xarray check the first write of a program; processes of a cluster only read, and keep xarray as xarray is."""
+    engines = _import_module("jmars.tensor.engine")
+    if isinstance(engines.current_engine(), engines.NoComputeEngine):
+        return
+    try:
+        _import_module("jmars.client.xarray_manager")
+    except (ImportError, AttributeError) as error:
+        _warn(f"xarray holds no tensors ({error}): pip install -U 'jmars[xarray]'", RuntimeWarning, stacklevel=2)
+
+
+_upper_floors.when_imported("xarray", _adapt_xarray)
 
 
 def load_ipython_extension(shell: Any) -> None:

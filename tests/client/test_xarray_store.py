@@ -5,6 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import pickle
+import subprocess
+import sys
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar
@@ -368,3 +370,22 @@ def test_a_file_that_reads_ahead_is_read_in_blocks_on_workers(tmp_path, chosen, 
             copy.seek(2**22 - 3)
             assert copy.read(2**20) == content[2**22 - 3 : 2**22 - 3 + 2**20]
         assert FarFile.ranges == [(2**22 - 3, 2**22 - 3 + 2**20)]
+
+
+@pytest.mark.parametrize("imports", ["jmars, xarray", "xarray, jmars"])
+def test_the_first_write_of_a_program_is_checked(tmp_path, imports):
+    """xarray loads its chunk managers within a write; what is checked before is checked in the first write, too."""
+    zarr.create_array(str(tmp_path / "x"), data=np.arange(6.0))
+    program = f"""
+import {imports}
+import jmars.tensor as mt
+with jmars.Cluster(n_workers=1):
+    data = xarray.Dataset({{"x": ("row", mt.from_zarr({str(tmp_path / "x")!r}) * 2)}})
+    try:
+        data.to_zarr({str(tmp_path)!r}, mode="w")
+    except ValueError as error:
+        print(error)
+"""
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert "computed from" in ran.stdout
+    assert zarr.open_array(str(tmp_path / "x"))[:].tolist() == [0, 1, 2, 3, 4, 5]
