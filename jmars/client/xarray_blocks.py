@@ -150,7 +150,7 @@ def _block(one: Any, cuts: Cuts, at: Mapping[Hashable, int]) -> Any:
 
 
 def _joined(calls: Any, axes: list[Hashable], number: int, dims: Sequence[Hashable], dtype: Any, cuts: Cuts) -> Tensor:
-    """Output `number` of the calls; along axes that the output lacks, of the last calls."""
+    """Output `number` of the calls; of the last calls along axes without the output."""
     read = calls[tuple(slice(None) if dim in dims else slice(-1, None) for dim in axes)]
     order = sorted(range(len(axes)), key=lambda i: [*dims, *axes].index(axes[i]))
     splits = tuple(cuts[dim] for dim in dims)
@@ -229,7 +229,7 @@ def _without_elements(obj: Any) -> Any:
 
 
 def _inferred_coords(before: Coordinates, template: Any) -> Any:
-    """Coordinates of the input that the function keeps, and its new ones."""
+    """Coordinates of the input that the function keeps, and new coordinates."""
     old = before.to_dataset()[[*(set(template.coords) & set(before))]]
     old = old.drop_vars([key for key in old.variables if key not in template.coords])
     new = template.coords.to_dataset()[[*(set(template.coords) - set(before))]]
@@ -247,7 +247,7 @@ def _set_of(obj: Any) -> Dataset:
 
 
 def has_objects(dtype: Any) -> bool:
-    """Whether elements are Python objects, or the dtype is none of NumPy's."""
+    """Whether elements are Python objects, or the dtype is foreign to NumPy."""
     return not isinstance(dtype, np.dtype) or dtype.hasobject
 
 
