@@ -143,6 +143,16 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
         how: Any = {"name": "read", "takes": "steps", "pieces": _pieces(data), "holds": (*_bytes(data), at_once)}
         return from_blocks(_Reader(data), data.shape, data.dtype, chunks=splits, waits=waits, **how)
 
+    def rechunk(self, data: Tensor, chunks: Any, **kwargs: Any) -> Tensor:
+        """A tensor in other chunks; see `normalize_chunks` for automatic ones."""
+        if isinstance(chunks, Mapping):
+            chunks = tuple(chunks.get(axis, own) for axis, own in enumerate(data.chunks))
+        given = chunks if isinstance(chunks, tuple | list) else [chunks]
+        if any(isinstance(one, str) for one in given):
+            chunks = self.normalize_chunks(chunks, data.shape, dtype=data.dtype)
+        found: Tensor = data.rechunk(chunks)
+        return found
+
     def compute(self, *data: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Values, computed as a single graph."""
         tensors = [x for x in data if isinstance(x, Tensor)]
@@ -378,6 +388,7 @@ def adapt() -> None:
         _replace(writers, "to_zarr", checked_to_zarr)
         _replace(writers, "_datatree_to_zarr", checked_tree_to_zarr)
         _replace(writers, "to_netcdf", whole_to_netcdf)
+        Variable.chunk = _as_tensors(Variable.chunk)  # type: ignore[method-assign]
         for owner in (groupby.DataArrayGroupByBase, groupby.DatasetGroupByBase):
             owner.reduce = _by_groups(owner.reduce)  # type: ignore[method-assign]
         own: Any = groupby.GroupBy
@@ -574,6 +585,18 @@ def _reduced(groups: Any, name: str, keep_attrs: bool, skips: bool, ddof: float)
     found = groups._maybe_reindex(groups._maybe_unstack(found.assign_coords(groups.encoded.coords)))
     proxy = getattr(groups, "_dim", axis)  # a resampled axis has another name until here
     return found if proxy == axis else found.rename({axis: proxy})
+
+
+def _as_tensors(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    """Other chunks of a tensor are a tensor, whatever manager cuts new arrays."""
+
+    @functools.wraps(theirs)
+    def chunk(self: Variable, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(self._data, Tensor):
+            kwargs["chunked_array_type"] = "jmars"
+        return theirs(self, *args, **kwargs)
+
+    return chunk
 
 
 def _lazy(theirs: Callable[[Any], bool]) -> Callable[[Any], bool]:

@@ -30,7 +30,7 @@ def start(notebook, name, workers="1"):
     notebook.command("jmars:start")
     side = notebook.page.locator(".jmars-Sidebar")
     side.get_by_label("Where").select_option("local")
-    side.get_by_label("Workers").fill(workers)
+    side.get_by_role("spinbutton", name="Workers").fill(workers)
     assert side.get_by_label("Memory limit").input_value() == "300MiB"  # of the settings
     side.get_by_label("Memory limit").fill("256MiB")
     side.get_by_label("Name").fill(name)

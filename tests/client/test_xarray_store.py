@@ -372,6 +372,14 @@ def test_a_file_that_reads_ahead_is_read_in_blocks_on_workers(tmp_path, chosen, 
         assert FarFile.ranges == [(2**22 - 3, 2**22 - 3 + 2**20)]
 
 
+def test_automatic_chunks_of_a_tensor_are_pieces_of_zarr(cluster, tmp_path, monkeypatch):
+    """Chunks of a tensor stay tensors, also where Dask is xarray's usual manager."""
+    monkeypatch.setattr(jmars.config, "chunk_size_limit", 1120)
+    data = xr.Dataset({"x": (("time", "row"), mt.ones((20, 25), chunk_size=(1, 25)))})
+    data.chunk({"time": -1, "row": "auto"}).to_zarr(tmp_path / "x", consolidated=False)
+    assert stored(tmp_path / "x").x.encoding["chunks"] == (20, 7)
+
+
 @pytest.mark.parametrize("imports", ["jmars, xarray", "xarray, jmars"])
 def test_the_first_write_of_a_program_is_checked(tmp_path, imports):
     """xarray loads its chunk managers within a write; what is checked before is checked in the first write, too."""
