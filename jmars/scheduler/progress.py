@@ -114,17 +114,22 @@ class Eta:
         self._begun = begun
         self._operands: list[int] = []  # that ended since the last look
         self._microseconds: list[int] = []
+        self._later: list[bool] = []  # whether the worker had ended others before
+        self._met: set[int] = set()  # workers that ended operands
         self._count = self._seconds = np.zeros((2, 0))  # of the first that ended and of later ones, by program
         self._is_usual = False  # whether the last estimate knew later operands
-        self._from: tuple[float, float] | None = None  # when the first had ended, and the share of the work until then
+        self._paced = 0  # workers whose pace counts: from a time on, and the share of the work until then
+        self._from = begun, 0.0
         self._ends: float | None = None  # when it will be over, as told last
         self._told = begun
 
-    def ended(self, operands: Sequence[int], microseconds: Sequence[int]) -> None:
-        """Operands ended after so many microseconds each."""
-        if len(operands) == len(microseconds):
+    def ended(self, operands: Sequence[int], microseconds: Sequence[int], worker: int = 0) -> None:
+        """Operands of a worker ended after so many microseconds each."""
+        if operands and len(operands) == len(microseconds):
             self._operands += operands
             self._microseconds += microseconds
+            self._later += [worker in self._met] + [True] * (len(operands) - 1)
+            self._met.add(worker)
 
     def left(self, now: float, states: bytes | bytearray) -> float | None:
         """Estimated remaining seconds; None while no cost is known.
@@ -164,9 +169,9 @@ class Eta:
         by_plan = max(0.0, self._makespan - elapsed) if self._makespan is not None else None
         if cost is None or not done or elapsed <= 0:
             return by_plan
-        if self._from is None and self._count.any():
-            self._from = now, done / whole
-        since, before = self._from or (self._begun, 0.0)
+        if len(self._met) > self._paced:
+            self._from, self._paced = (now, done / whole), len(self._met)
+        since, before = self._from
         share_done = done / whole
         pace = (share_done - before) / (now - since) if share_done > before else share_done / elapsed
         by_pace = max((1 - share_done) / pace, (whole - done) / self._workers)
@@ -184,15 +189,12 @@ class Eta:
         if self._operands:
             of = rows[self._operands]
             took = np.asarray(self._microseconds, np.float64) * 1e-6
-            known = of >= 0
+            known, later = of >= 0, np.array(self._later)  # the first call of a process imports libraries
             n = self._count.shape[1]
-            later = (
-                self._count.sum() + np.cumsum(known) > self._workers
-            )  # the first calls of processes import libraries
             for row, some in enumerate((known & ~later, known & later)):
                 self._count[row] += np.bincount(of[some], minlength=n)
                 self._seconds[row] += np.bincount(of[some], took[some], minlength=n)
-            self._operands, self._microseconds = [], []
+            self._operands, self._microseconds, self._later = [], [], []
         usual = np.where(self._count[1] > 0, 1, 0), np.arange(self._count.shape[1])
         count, seconds = self._count[usual], self._seconds[usual]
         seen = count > 0

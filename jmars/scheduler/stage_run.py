@@ -142,7 +142,7 @@ class StageRun:
         ready, workers, freed = rows.finished(operands, worker)
         if rows.stale:
             operands, microseconds = self._drop_stale(operands, microseconds)
-        self.eta.ended(operands, microseconds)
+        self.eta.ended(operands, microseconds, worker)
         if self._reads is not None:
             program = self.table.program
             self.read += sum(self._reads[program[one]] for one in operands)

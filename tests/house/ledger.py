@@ -64,7 +64,7 @@ TABLE = """
             deploy/hosts_head.py deploy/hosts_host.py deploy/roster.py
             deploy/elastic_hosts.py deploy/member.py deploy/member_process.py
             deploy/host_facts.py
-  4903  scheduler core
+  4905  scheduler core
             scheduler/*
    700  several hosts: UCX
             transport/ucx.py
