@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from jmars.errors import MemoryLimitError
@@ -20,6 +21,7 @@ SCHEDULER_BYTES = CONTROL_START + CONTROL_BYTES  # of a scheduler that is a proc
 WORKER_BYTES = 10 * MB  # that an executor, the zygote, the mover or the janitor takes for itself
 FEW_PLANS, MANY_PLANS = 4 * MB, 32 * MB  # of plans that are kept to be run again, under small and large limits
 READINGS = 50  # of a process's memory, before all of it is asked for again
+FILE_CHANGE = 4 * MB  # of mapped files, after which all of it is asked for at once
 LEAST_BYTES = 64 * MB  # that a limit must leave for chunks and scratch
 
 
@@ -41,34 +43,35 @@ class PrivateMemory:
 
     The proportional set size costs 16 ms for each gigabyte of chunks that a process has mapped. The kernel counts
     anonymous memory anyway; the rest (libraries, pages that a forked process still shares) hardly changes, and is read
-    now and then.
+    now and then, and when the process has mapped more or less of files.
     """
 
     def __init__(self) -> None:
-        self._beside: dict[int, tuple[int, int]] = {}  # pid: bytes beside anonymous ones, readings until asked again
+        # by pid: bytes beside anonymous ones, readings until asked again, mapped bytes of files then
+        self._beside: dict[int, tuple[int, int, int]] = {}
 
     def of(self, pids: Mapping[str, int]) -> dict[str, int]:
         """Bytes by name of process; 0 for an ended process."""
         known, self._beside = self._beside, {}
-        return {name: self._of(pid, *known.get(pid, (0, 0))) for name, pid in pids.items()}
+        return {name: self._of(pid, *known.get(pid, (0, 0, 0))) for name, pid in pids.items()}
 
-    def _of(self, pid: int, beside: int, left: int) -> int:
-        anonymous = _anonymous(pid)
+    def _of(self, pid: int, beside: int, left: int, mapped: int) -> int:
+        anonymous, files = _resident(pid)
         if not anonymous:
             return 0
-        if not left:
-            beside, left = private_bytes(pid) - anonymous, READINGS
-        self._beside[pid] = beside, left - 1
+        if not left or abs(files - mapped) > FILE_CHANGE:
+            beside, left, mapped = private_bytes(pid) - anonymous, READINGS, files
+        self._beside[pid] = beside, left - 1, mapped
         return max(0, anonymous + beside)
 
 
-def _anonymous(pid: int) -> int:
-    """Bytes of anonymous memory of a process; 0 for an ended process."""
-    try:
-        with open(f"/proc/{pid}/status", "rb") as status:
-            return next((int(line.split()[1]) * 1024 for line in status if line.startswith(b"RssAnon:")), 0)
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return 0
+def _resident(pid: int) -> tuple[int, int]:
+    """Bytes of anonymous memory and of mapped files of a process; 0 for an ended process."""
+    found = {b"RssAnon": 0, b"RssFile": 0}
+    with suppress(FileNotFoundError, ProcessLookupError, PermissionError), open(f"/proc/{pid}/status", "rb") as status:
+        rows = (line.partition(b":") for line in status if line.startswith((b"RssAnon:", b"RssFile:")))
+        found |= {key: int(value.split()[0]) * 1024 for key, _, value in rows}
+    return found[b"RssAnon"], found[b"RssFile"]
 
 
 def available() -> int:

@@ -18,13 +18,17 @@ def test_private_bytes_grow_with_what_a_process_fills():
     assert private_bytes(2**22 + 1) == 0
 
 
-def test_what_is_asked_often_follows_what_is_asked_in_full():
+def test_what_is_asked_often_follows_what_is_asked_in_full(tmp_path):
     memory, me = PrivateMemory(), {"me": os.getpid()}
     assert memory.of(me)["me"] == pytest.approx(private_bytes(os.getpid()), rel=0.02)
     filled = np.ones(8 * 2**20)
     shared = mmap.mmap(-1, 64 * 2**20)
     shared.write(b"1" * len(shared))  # chunks, which count elsewhere
     assert memory.of(me)["me"] == pytest.approx(private_bytes(os.getpid()), rel=0.05)
+    (tmp_path / "file").write_bytes(bytes(32 * 2**20))
+    mapped = np.memmap(tmp_path / "file", mode="r")
+    assert not mapped.any()
+    assert memory.of(me)["me"] == pytest.approx(private_bytes(os.getpid()), rel=0.02)
     assert memory.of({"gone": 2**22 + 1}) == {"gone": 0}
     del filled
     shared.close()
