@@ -133,7 +133,11 @@ def _adapt_xarray() -> None:
     try:
         _import_module("jmars.client.xarray_manager")
     except (ImportError, AttributeError) as error:
-        _warn(f"xarray holds no tensors ({error}): pip install -U 'jmars[xarray]'", RuntimeWarning, stacklevel=2)
+        _warn(
+            f"xarray holds no tensors ({error}): import xarray before jmars, or pip install -U 'jmars[xarray]'",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 _upper_floors.when_imported("xarray", _adapt_xarray)

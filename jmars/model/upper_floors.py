@@ -22,7 +22,7 @@ def when_imported(package: str, then: Callable[[], Any]) -> None:
 
 
 class _Finder(MetaPathFinder):
-    """Finds one package, once."""
+    """Finds one package until an import has ended."""
 
     def __init__(self, package: str, then: Callable[[], Any]) -> None:
         self.package, self.then = package, then
@@ -32,11 +32,12 @@ class _Finder(MetaPathFinder):
         spec = PathFinder.find_spec(name, path, target) if name == self.package else None
         if spec is None or spec.loader is None:
             return None
-        sys.meta_path.remove(self)
         load = spec.loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            load(module)
+            load(module)  # may fail; another import comes here again
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
             self.then()
 
         spec.loader.exec_module = exec_module  # type: ignore[method-assign]

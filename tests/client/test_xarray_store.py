@@ -380,7 +380,10 @@ def test_automatic_chunks_of_a_tensor_are_pieces_of_zarr(cluster, tmp_path, monk
     assert stored(tmp_path / "x").x.encoding["chunks"] == (20, 7)
 
 
-@pytest.mark.parametrize("imports", ["jmars, xarray", "xarray, jmars"])
+SEARCHED = "jmars, importlib.util; importlib.util.find_spec('xarray'); import xarray"  # as libraries do
+
+
+@pytest.mark.parametrize("imports", ["jmars, xarray", "xarray, jmars", SEARCHED])
 def test_the_first_write_of_a_program_is_checked(tmp_path, imports):
     """xarray loads its chunk managers within a write; what is checked before is checked in the first write, too."""
     zarr.create_array(str(tmp_path / "x"), data=np.arange(6.0))
