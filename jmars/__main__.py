@@ -52,7 +52,7 @@ def run(arguments: list[str]) -> int | str:
         gc.disable()  # imported modules hold no garbage: collecting would take a tenth of the start
         process = importlib.import_module(path)
         gc.freeze()
-        gc.set_threshold(200_000, 20, 20)  # graphs are many objects and no garbage; executors set Python's again
+        gc.set_threshold(40_000, 20, 20)  # graphs are many objects and no garbage; executors set Python's again
         gc.enable()
         process.main(*more)
         return 0
