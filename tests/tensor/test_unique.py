@@ -193,6 +193,22 @@ def test_each_nan_has_a_number_of_its_own(kind, chunk):
         same(one, other)
 
 
+@pytest.mark.parametrize("kind", ["c8", "c16"])
+@pytest.mark.parametrize("chunk", [1, 2, 3, 9])
+def test_complex_nans_are_found_at_the_least_in_numpys_order(kind, chunk):
+    """Of NaNs with numbers beside them NumPy sorts 1+nanj first, then nan+1j, then nan+nanj."""
+    both, imaginary, real = complex(np.nan, np.nan), complex(1, np.nan), complex(np.nan, 1)
+    lists = [both, imaginary, 2, imaginary], [2, both, 2, real, both, real], [both, real, 1, both, imaginary, 1]
+    for values in lists:
+        for array in (np.array(values, kind), np.array(values, kind).reshape(2, -1)):
+            x = mt.asarray(array, chunk_size=chunk)
+            for equal_nan in (True, False):
+                wanted = np.unique(array, return_index=True, return_counts=True, equal_nan=equal_nan)
+                made = np.unique(x, return_index=True, return_counts=True, equal_nan=equal_nan)
+                for one, other in zip(made, wanted, strict=True):
+                    same(one, other)
+
+
 @pytest.mark.parametrize("kind", ["f4", "f8", "c16", "i2", "i8", "M8[s]", "U2", "S3"])
 def test_positions_and_places_of_many_elements_are_numpys(kind, monkeypatch):
     monkeypatch.setattr(module, "SORTED", 50)

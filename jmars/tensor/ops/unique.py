@@ -412,7 +412,7 @@ def _distinct(line: Array, index: bool, counts: bool, equal_nan: bool) -> tuple[
         return values, None, count if counts else None
     if index:
         order, at = _groups(line, equal_nan)
-        first = np.minimum.reduceat(order, at)
+        first = _firsts(order, at, line.dtype)
         return line[first], first, np.diff(at, append=len(line)) if counts else None
     if counts:
         values, count = np.unique(line, return_counts=True, equal_nan=equal_nan)
@@ -422,7 +422,7 @@ def _distinct(line: Array, index: bool, counts: bool, equal_nan: bool) -> tuple[
 
 def _order(line: Array, equal_nan: bool) -> NDArray[np.intp]:
     """Order of the elements; stable where missing elements are distinct, or where a stable sort takes less time."""
-    is_quick = equal_nan and line.dtype.kind in "iufc" and line.dtype.itemsize > 2  # by vector instructions
+    is_quick = equal_nan and line.dtype.kind in "iuf" and line.dtype.itemsize > 2  # by vector instructions
     return np.argsort(line, kind=None if is_quick else "stable")
 
 
@@ -435,6 +435,11 @@ def _groups(line: Array, equal_nan: bool) -> tuple[NDArray[np.intp], NDArray[np.
     if equal_nan and line.dtype.kind in "fcmM":
         begins[1:] &= (ordered == ordered)[:-1]  # missing elements are last
     return order, np.flatnonzero(begins)
+
+
+def _firsts(positions: Array, at: Array, dtype: np.dtype[Any]) -> Array:
+    """First position of each group of the sorted elements; of complex NaNs, of the least in NumPy's order."""
+    return positions[at] if dtype.kind == "c" else np.minimum.reduceat(positions, at)
 
 
 def _distinct_numbers(line: Array, counts: bool, equal_nan: bool) -> tuple[Array, Array]:
@@ -473,10 +478,13 @@ def join_unique(
     assert values is not None
     if firsts is None and counts is None:
         return _pack([_distinct(values, False, False, equal_nan)[0], None, None])
+    if firsts is not None and dtype.kind == "c":  # a stable sort then has the first of equal forms of NaN first
+        by_place = np.argsort(firsts)
+        values, firsts, counts = values[by_place], firsts[by_place], None if counts is None else counts[by_place]
     order, at = _groups(values, equal_nan)
     different, first, count = values[order[at]], None, None
     if firsts is not None:
-        first = np.minimum.reduceat(firsts[order], at)
+        first = _firsts(firsts[order], at, dtype)
         if not equal_nan or dtype.names is not None:  # NaNs, which are distinct, in the order of the array
             first = first[np.lexsort((first, np.searchsorted(different, different)))]
     if counts is not None:
