@@ -19,7 +19,7 @@ from xarray.namedarray.utils import is_dask_collection
 
 from jmars.errors import UnsupportedError
 from jmars.tensor.operand import check_dtype, new_data
-from jmars.tensor.ops.map_blocks import called_here, pickled, unpickled
+from jmars.tensor.ops.map_blocks import called_here
 from jmars.tensor.spawn import FromSpawned, spawn
 from jmars.tensor.tensor import Tensor
 
@@ -129,15 +129,14 @@ def _calls(
     func: Any, kwargs: Any, given: Sequence[Any], cuts: Cuts, lengths: Cuts, promise: _Promise, fixed: Dataset
 ) -> Any:
     """The nodes of the calls, in an array with the axes of the blocks."""
-    call = functools.partial(_call, pickled((func, kwargs, promise)))
     name = str(getattr(func, "__name__", type(func).__name__))
+    shared = spawn(tuple, [(func, kwargs, promise)], name=name)  # may be large: an object that all calls take
     calls = np.empty([len(cut) for cut in cuts.values()], object)
     for place in np.ndindex(*calls.shape) if promise.computed else ():
         at = dict(zip(cuts, place))
         blocks = [_block(one, cuts, at) if isinstance(one, DataArray | Dataset) else one for one in given]
-        here = {dim: cut[at.get(dim, 0)] for dim, cut in lengths.items()}
-        parts = (blocks, here, _block(fixed, lengths, at))
-        calls[place] = spawn(call, parts, n_outputs=len(promise.computed), name=name).data
+        own = {dim: cut[at.get(dim, 0)] for dim, cut in lengths.items()}, _block(fixed, lengths, at)
+        calls[place] = spawn(_call, (shared, blocks, *own), n_outputs=len(promise.computed), name=name).data
     return calls
 
 
@@ -158,9 +157,9 @@ def _joined(calls: Any, axes: list[Hashable], number: int, dims: Sequence[Hashab
     return Tensor(new_data(op, tuple(map(sum, splits)), dtype, splits))
 
 
-def _call(blob: bytes, blocks: Sequence[Any], lengths: Mapping[Hashable, int], fixed: Dataset) -> tuple[Any, ...]:
+def _call(shared: Any, blocks: Sequence[Any], lengths: Mapping[Hashable, int], fixed: Dataset) -> tuple[Any, ...]:
     """The variables of a part of the result, in a worker."""
-    func, kwargs, promise = unpickled(blob)
+    func, kwargs, promise = shared
     for one in blocks:
         for variable in _set_of(one).variables.values() if isinstance(one, DataArray | Dataset) else ():
             if isinstance(variable._data, np.generic):  # of a tensor without axes

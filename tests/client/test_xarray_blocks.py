@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -71,6 +72,24 @@ def test_a_template_says_lengths_and_new_axes(cluster, data, lazy):
     found = lazy.a.map_blocks(first_rows, args=[mt.asarray(2.0) + 1, lazy.a], template=template)
     assert found.chunks == ((2,), (1, 1, 1), (3, 3)) and found.name == "a"
     xr.testing.assert_allclose(found.compute(), (data.a[[0, 4, 8]] * 4).expand_dims(k=[1, 2]))
+
+
+@pytest.mark.parametrize("where", ["kwargs", "closure"])
+@pytest.mark.parametrize("table", [np.full(2**17, 2.0), bytes([2]) * 2**20], ids=["array", "bytes"])
+def test_the_function_and_large_arguments_are_kept_once_for_all_blocks(cluster, where, table):
+    def by_argument(block, table):
+        return block * table[0]
+
+    lazy = xr.DataArray(np.arange(30), dims="x").chunk({"x": 1}, chunked_array_type="jmars")
+    tracemalloc.start()
+    if where == "kwargs":
+        found = lazy.map_blocks(by_argument, kwargs={"table": table}, template=lazy * table[0])
+    else:
+        found = lazy.map_blocks(lambda block: block * table[0], template=lazy * table[0])
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 6 * 2**20, held  # 30 blocks
+    np.testing.assert_array_equal(found, np.arange(30) * 2)
 
 
 def test_a_block_of_an_array_keeps_the_name_and_an_index_of_levels(cluster, data):
