@@ -150,7 +150,7 @@ def _block(one: Any, cuts: Cuts, at: Mapping[Hashable, int]) -> Any:
 
 def _joined(calls: Any, axes: list[Hashable], number: int, dims: Sequence[Hashable], dtype: Any, cuts: Cuts) -> Tensor:
     """Output `number` of the calls; of the last calls along axes without the output."""
-    read = calls[tuple(slice(None) if dim in dims else slice(-1, None) for dim in axes)]
+    read = calls[(*(slice(None) if dim in dims else slice(-1, None) for dim in axes), ...)]
     order = sorted(range(len(axes)), key=lambda i: [*dims, *axes].index(axes[i]))
     splits = tuple(cuts[dim] for dim in dims)
     op = FromSpawned(output=number, inputs=tuple(read.transpose(order).reshape(-1)))

@@ -109,6 +109,13 @@ def test_axes_without_an_index_have_the_lengths_of_the_blocks(cluster, data, laz
     np.testing.assert_array_equal(found, data.b * 2)
 
 
+def test_objects_without_axes_have_one_block(cluster, data, lazy):
+    found = lazy.a.sum().map_blocks(lambda block: block + 1)
+    xr.testing.assert_allclose(found.compute(), data.a.sum() + 1)
+    found = lazy.mean().map_blocks(lambda block: block + block.c)
+    xr.testing.assert_allclose(found.compute(), data.mean() + 3)
+
+
 def test_arrays_of_pandas_stay_in_this_process(cluster, data):
     pandas = pytest.importorskip("pandas")
     kinds = {"kind": pandas.Categorical(["a", "b"] * 5), "count": pandas.array([1, None] * 5, dtype="Int64")}
