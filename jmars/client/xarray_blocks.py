@@ -18,6 +18,7 @@ from xarray.core import parallel
 from xarray.namedarray.utils import is_dask_collection
 
 from jmars.errors import UnsupportedError
+from jmars.tensor.deferring import leave_out_empty
 from jmars.tensor.operand import check_dtype, new_data
 from jmars.tensor.ops.map_blocks import called_here
 from jmars.tensor.spawn import FromSpawned, spawn
@@ -41,12 +42,13 @@ def mapped_blocks(manager: Any, theirs: Callable[..., Any]) -> Callable[..., Any
 
     @functools.wraps(theirs)
     def map_blocks(func: Any, obj: Any, args: Any = (), kwargs: Any = None, template: Any = None) -> Any:
-        if not _has_tensors(obj):
+        if not _tensors_of(obj):
             return theirs(func, obj, args, kwargs, template)
         _check_arguments(args, kwargs, template)
         given, kwargs = [obj, *args], dict(kwargs or {})
         places = [i for i, one in enumerate(given) if isinstance(one, DataArray | Dataset)]
         for i, one in zip(places, align(*(given[i] for i in places), join="exact", copy=False)):
+            leave_out_empty(_tensors_of(one))  # as other functions of tensors do
             given[i] = one.chunk(_set_of(one).chunksizes, chunked_array_type=manager)
         cuts: Cuts = {}
         for i in places:
@@ -89,7 +91,7 @@ def without_tensors(theirs: Callable[[Any], bool]) -> Callable[[Any], bool]:
     """`is_dask_collection` for xarray's own `map_blocks`, which takes tensors for arrays in memory."""
 
     def is_dask_collection(x: Any) -> bool:
-        if isinstance(x, Tensor) or _has_tensors(x):
+        if isinstance(x, Tensor) or _tensors_of(x):
             raise UnsupportedError(
                 "this map_blocks knows no tensors: call xarray.map_blocks by this name, since a name that was imported "
                 "before jmars is xarray's own function; tensors in kwargs belong into args"
@@ -107,7 +109,7 @@ def _check_arguments(args: Any, kwargs: Any, template: Any) -> None:
     if not isinstance(kwargs, Mapping | None):
         raise TypeError(f"kwargs must be a mapping, such as a dict; it is a {type(kwargs).__name__}")
     for key, one in (kwargs or {}).items():
-        if isinstance(one, Tensor) or _has_tensors(one) or is_dask_collection(one):
+        if isinstance(one, Tensor) or _tensors_of(one) or is_dask_collection(one):
             raise TypeError(f"Cannot pass dask collections or tensors in kwargs; pass {key} in args, or compute it")
 
 
@@ -250,7 +252,6 @@ def has_objects(dtype: Any) -> bool:
     return not isinstance(dtype, np.dtype) or dtype.hasobject
 
 
-def _has_tensors(obj: Any) -> bool:
-    return isinstance(obj, DataArray | Dataset) and any(
-        isinstance(one._data, Tensor) for one in _set_of(obj).variables.values()
-    )
+def _tensors_of(obj: Any) -> list[Tensor]:
+    variables = _set_of(obj).variables if isinstance(obj, DataArray | Dataset) else {}
+    return [one._data for one in variables.values() if isinstance(one._data, Tensor)]

@@ -60,7 +60,7 @@ def call_or_defer(name: str, function: Callable[..., Any], args: tuple[Any, ...]
     told = [one for one in tensors if one.data.has_unknown_lengths]
     unknown = [one for one in told if not one.data.resolve_lengths()]
     if name != "map_blocks":  # map_blocks calls its function for empty blocks, too
-        _leave_out_empty(tensors)
+        leave_out_empty(tensors)
     if told and not unknown and SmallValues.working == 1 and can_compute():  # by the length of another part
         compute_lengths(small := [one.data for one in told if one.nbytes <= SmallValues.chosen])
         if small:
@@ -79,7 +79,7 @@ def call_or_defer(name: str, function: Callable[..., Any], args: tuple[Any, ...]
         except _CannotDeferError:
             pass
     compute_lengths([node for one in unknown for node in unresolved(one._place)])
-    _leave_out_empty(unknown)
+    leave_out_empty(unknown)
     return _anew(name, args, kwargs) if SmallValues.working else function(*args, **kwargs)
 
 
@@ -97,7 +97,7 @@ def _may_be_small(tensors: Sequence[Tensor]) -> bool:
     return bool(SmallValues.chosen) and all(one.data.most_bytes <= PERHAPS_SMALL for one in tensors)
 
 
-def _leave_out_empty(tensors: Sequence[Tensor]) -> None:
+def leave_out_empty(tensors: Sequence[Tensor]) -> None:
     """Remove chunks that turned out to be empty from tensors; no element is copied."""
     for one in tensors:
         if any(0 in axis and len(axis) > 1 for axis in one.data.chunks):

@@ -116,6 +116,22 @@ def test_objects_without_axes_have_one_block(cluster, data, lazy):
     xr.testing.assert_allclose(found.compute(), data.mean() + 3)
 
 
+def test_blocks_that_a_mask_left_empty_are_left_out(cluster):
+    row = mt.arange(6, chunks=2)
+    kept, other = row[row > 3], row[row > 3] * 2
+    lazy = xr.Dataset({"a": ("x", kept), "b": ("x", other)}, {"height": ("x", [3.0, 4.0])})
+    assert kept.chunks == ((0, 0, 2),)
+
+    def with_length(block):
+        return block + block.height * 0 + block.sizes["x"]
+
+    first = lazy.b + 1  # which leaves out chunks of one variable
+    found = lazy.map_blocks(with_length)
+    assert found.chunks == {"x": (2,)} and first.size == 2
+    xr.testing.assert_identical(found.map_blocks(lambda block: block * 2).compute(), (lazy.compute() + 2.0) * 2)
+    xr.testing.assert_identical(lazy.map_blocks(with_length, template=lazy * 1.0).compute(), lazy.compute() + 2.0)
+
+
 def test_arrays_of_pandas_stay_in_this_process(cluster, data):
     pandas = pytest.importorskip("pandas")
     kinds = {"kind": pandas.Categorical(["a", "b"] * 5), "count": pandas.array([1, None] * 5, dtype="Int64")}
