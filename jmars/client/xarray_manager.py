@@ -593,7 +593,7 @@ def _as_tensors(theirs: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(theirs)
     def chunk(self: Variable, *args: Any, **kwargs: Any) -> Any:
         if isinstance(self._data, Tensor):
-            kwargs["chunked_array_type"] = "jmars"
+            kwargs["chunked_array_type"] = JmarsManager()
         return theirs(self, *args, **kwargs)
 
     return chunk
