@@ -157,7 +157,7 @@ def message(node: Node, bit: int) -> str:
     return f"{WORDS[bit]} encountered in {'cast' if name == 'astype' else name}"
 
 
-_MEMBER, _IN_CHAIN = "_jmars_member", "_jmars_in_chain"
+_MEMBER, _IN_CHAIN, _ITEM = "_jmars_member", "_jmars_in_chain", "_jmars_item"
 
 
 def note_member(error: BaseException, member: int, in_chain: bool = False) -> None:
@@ -182,6 +182,18 @@ def take_member(error: BaseException) -> int:
     return member if type(member) is int else -1
 
 
+def note_item(error: BaseException, text: str) -> None:
+    """Note on an exception the item of a map whose call failed; the last note holds."""
+    with suppress(Exception):  # a user's exception may forbid attributes
+        error.__dict__[_ITEM] = text
+
+
+def _take_item(error: BaseException) -> list[str]:
+    with suppress(Exception):
+        return [error.__dict__.pop(_ITEM)]
+    return []
+
+
 PACKAGE = str(Path(__file__).parents[1]) + os.sep
 NUMPY = str(Path(np.__file__).parent) + os.sep
 
@@ -198,14 +210,23 @@ def describe(error: BaseException) -> Failure:
     shown = users or ([] if isinstance(error, JmarsError) else frames)  # our own says all in its text
     trace = "".join(traceback.format_list(shown[-8:]))
     member = take_member(error)
-    notes: list[str] = []
+    item, notes = _take_item(error), list[str]()
     try:
         blob = cloudpickle.dumps(error)
-        pickle.loads(blob)
+        copy = pickle.loads(blob)
+        for text in item:  # the original may be raised again
+            copy.add_note(text)
+            blob = cloudpickle.dumps(copy)
     except Exception:  # not picklable: name, text and notes are sent
-        blob, notes = b"", getattr(error, "__notes__", None) or []
+        blob, notes = b"", [*_notes_of(error), *item]
     final = isinstance(error, JmarsError)
     own = not final and any(not frame.filename.startswith(NUMPY) for frame in users)
     transient = isinstance(error, PASSING) and not final
-    text = "\n".join([text_of(error), *map(str, notes)])[:10_000]
+    text = "\n".join([text_of(error), *notes])[:10_000]
     return Failure(type(error).__name__, text, trace[:20_000], blob, "", member, transient, final, own)
+
+
+def _notes_of(error: BaseException) -> list[str]:
+    with suppress(Exception):  # users may set other values
+        return [str(note) for note in error.__notes__]
+    return []

@@ -21,10 +21,9 @@ import io
 import itertools
 import os
 import pickle
-import reprlib
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from operator import is_
 from struct import Struct, pack, unpack_from
@@ -38,6 +37,7 @@ from numpy.typing import NDArray
 
 from jmars.errors import UnsupportedError
 from jmars.kernels import Pieces
+from jmars.kernels.float_errors import note_item
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import get_engine
@@ -450,12 +450,18 @@ def _argument_error(args: tuple[Any, ...], kwargs: dict[str, Any], function: str
 
 
 def _item_text(item: int, function: str, args: tuple[Any, ...]) -> str:
-    """A call of a map in words, cut short."""
-    return " ".join(f"item {item}, {function}({', '.join(map(_short.repr, args))})"[:200].split())
+    """A call of a map in words; shows numbers, and the types of other arguments: texts may be secret, arrays large."""
+    return f"item {item}, {function}({', '.join(map(_argument_text, args))})"[:200]
 
 
-_short = reprlib.Repr()
-_short.maxstring = _short.maxother = 60
+def _argument_text(value: Any) -> str:
+    kind = type(value)
+    if kind is int and value.bit_length() <= 64 or kind in _NUMBERS or isinstance(value, np.number | np.bool_):
+        return repr(value)
+    return f"{kind.__name__} of length {len(value)}" if kind in _LISTS else kind.__name__
+
+
+_NUMBERS, _LISTS = {bool, float, complex, type(None)}, {str, bytes, bytearray, list, tuple, dict, set}
 
 
 def _is_plain(value: Any, deeper: int = 4) -> bool:
@@ -609,18 +615,8 @@ class Spawn(Operand):
         key = params, types, self.memory, self.cost, self.retries
         program = builder.made.get(key)
         if program is None:
-            step = Call(
-                call_spawned,
-                params,
-                tuple(range(len(types))),
-                _UNSIZED,
-                True,
-                self.memory,
-                self.cost,
-                alone=True,
-                runs_user_code=True,
-                retries=self.retries,
-            )
+            step = Call(call_spawned, params, tuple(range(len(types))), _UNSIZED, True, self.memory, self.cost,
+                        alone=True, runs_user_code=True, retries=self.retries)  # fmt: skip
             program = builder.made[key] = single(self.function, types, step)
         return program
 
@@ -687,8 +683,7 @@ def call_spawned(out: None, inputs: Sequence[Array], params: tuple[Any, ...], ar
         return _packed_result(name, result, outputs)
     except Exception as error:
         if item is not None:
-            with suppress(Exception):  # an exception of the user may forbid attributes
-                error.add_note(_item_text(item, name, args))
+            note_item(error, _item_text(item, name, args))
         raise
 
 

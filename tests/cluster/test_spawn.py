@@ -106,10 +106,38 @@ def test_an_error_of_a_map_names_the_item(cluster):
     with pytest.raises(TypeError, match="cannot be pickled") as raised:
         jmars.remote.map(inverse, [1, 2], [True, False]).fetch()
     assert "item 1, inverse(2, False)" in raised.value.__notes__
-    with pytest.raises(
-        UnsupportedError, match=r"item 1, len\(<unlocked .*\): args\[0\] of len, a lock, cannot be sent"
-    ):
+    with pytest.raises(UnsupportedError, match=r"item 1, len\(lock\): args\[0\] of len, a lock, cannot be sent"):
         jmars.remote.map(len, ["a", threading.Lock(), "b"])
+
+
+def test_an_exception_that_is_raised_again_names_its_own_item_only(cluster):
+    def fail(number):
+        import email  # a module that lives as long as the worker
+
+        email.error = getattr(email, "error", None) or ValueError("one object")
+        raise email.error
+
+    for numbers in ([5], [6]):
+        with pytest.raises(ValueError, match="one object") as raised:
+            jmars.remote.map(fail, numbers, retries=2).fetch()
+        named = [one for one in raised.value.__notes__ if one.startswith("item")]
+        assert named == [f"item 0, fail({numbers[0]})"]
+
+
+def test_an_error_of_a_map_tells_no_text_and_computes_no_tensor(cluster, monkeypatch):
+    def fail(*args):
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no") as raised:
+        jmars.remote.map(fail, ["password"], [b"key"], [np.ones(3)], [10**5000], [np.float32(2)], [None]).fetch()
+    assert "item 0, fail(str of length 8, bytes of length 3, ndarray, int, np.float32(2.0), None)" in (
+        raised.value.__notes__
+    )
+    shown = []
+    monkeypatch.setattr(mt.Tensor, "__repr__", lambda x: shown.append(x) or "a tensor")  # a tensor's text has values
+    with pytest.raises(UnsupportedError, match=r"item 0, len\(Tensor, lock\): args\[1\]"):
+        jmars.remote.map(len, [mt.ones(3)], [threading.Lock()])
+    assert not shown
 
 
 def test_a_slice_of_a_map_is_a_list_of_handles(cluster):

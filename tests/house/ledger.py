@@ -41,7 +41,7 @@ TABLE = """
             kernels/blocks.py
   3650  GPU
             devices/* memory/device_memory.py kernels/cuda_text.py plan/devices.py processes/gpu*
-  3757  kernels, NumPy back end, fusing
+  3780  kernels, NumPy back end, fusing
             kernels/* native/*
   2490  optimize
             optimize/*

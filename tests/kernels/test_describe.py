@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from threading import Lock
+
 import numpy as np
 import pytest
 
 from jmars.errors import GraphError
 from jmars.kernels import describe
-from jmars.kernels.float_errors import FILE
+from jmars.kernels.float_errors import FILE, note_item
 
 
 def raised(function: object) -> BaseException:
@@ -43,6 +45,28 @@ def test_an_exception_that_cannot_travel_keeps_name_and_text() -> None:
 
     failure = describe(Odd("text"))
     assert (failure.name, failure.text, failure.pickled) == ("Odd", "text", b"")
+
+
+@pytest.mark.parametrize("notes", [5, [5, "own"], (), None])
+@pytest.mark.parametrize("item", [[], ["item 3, f(0)"]])
+def test_notes_that_are_no_texts_travel_as_far_as_can_be(notes: object, item: list[str]) -> None:
+    error = ValueError("text")
+    error.__notes__ = notes  # type: ignore[assignment]
+    error.kept = Lock()  # type: ignore[attr-defined]  # does not pickle
+    for text in item:
+        note_item(error, text)
+    told = describe(error).text
+    assert told == "\n".join(["text", *map(str, notes if isinstance(notes, list) else ()), *item])
+    assert describe(error).text == told.removesuffix("\nitem 3, f(0)") and error.__notes__ is notes
+
+
+def test_the_item_is_noted_on_a_copy() -> None:
+    error = ValueError("raised again")
+    for number in range(2):
+        note_item(error, f"item {number}")
+        revived = describe(error).unpickled()
+        assert revived is not None and revived.__notes__ == [f"item {number}"]
+    assert not hasattr(error, "__notes__")
 
 
 def test_errors_of_the_system_may_pass() -> None:
