@@ -93,16 +93,34 @@ def test_a_library_that_a_function_lacks_is_named():
 
     with pytest.raises(ModuleNotFoundError, match="a_missing_library") as raised:
         mt.arange(6.0).map_blocks(push)
-    assert raised.value.__notes__ == ["push needs a_missing_library; install it here and on every host"]
-    for apply in (
-        mt.vectorize(push),
-        lambda x: mt.apply_gufunc(push, "()->()", x),
-        lambda x: mt.apply_along_axis(push, 0, x),
+    note = "push needs a_missing_library; install it here and on every host, or {} if only the hosts have {}"
+    assert raised.value.__notes__ == [note.format("give dtype=", "a_missing_library")]
+    for apply, advice in (
+        (mt.vectorize(push), "give the dtypes of its results, otypes="),
+        (lambda x: mt.apply_gufunc(push, "()->()", x), "give output_dtypes= and output_sizes=, or otypes="),
+        (lambda x: mt.apply_along_axis(push, 0, x), "give apply_along_axis dtype= and shape="),
     ):
-        with pytest.raises(ModuleNotFoundError, match="a_missing_library"):
+        with pytest.raises(ModuleNotFoundError, match="a_missing_library") as raised:
             apply(mt.arange(6.0))
+        assert raised.value.__notes__[-1] == note.format(advice, "a_missing_library")
         with with_placeholders(), pytest.raises(ModuleNotFoundError, match="a_missing_library"):
             apply(mt.arange(6.0))
+
+
+def test_a_name_that_a_library_lacks_is_no_missing_library():
+    def push(block):
+        from numpy import no_such_name
+
+        return no_such_name(block)
+
+    x = mt.arange(6.0)
+    with pytest.raises(ValueError, match=r"raised ImportError: cannot import name 'no_such_name'.*give the dtype"):
+        x.map_blocks(push)
+    with pytest.raises(ValueError, match=r"raised ImportError: cannot import name 'no_such_name'.*output_dtypes="):
+        mt.apply_gufunc(push, "()->()", x)
+    with pytest.raises(ImportError, match="cannot import name 'no_such_name'") as raised:
+        mt.vectorize(push)(x)
+    assert not hasattr(raised.value, "__notes__") or "install" not in "".join(raised.value.__notes__)
 
 
 def test_what_breaks_the_promise_is_named():

@@ -158,15 +158,16 @@ def _probe(
     func, kwargs = unpickled(blob)
     loop = 0 if alone else max(x.ndim - len(names) for x, names in zip(tensors, inputs)) if tensors else 0
     ones = [np.ones((*(1,) * loop, *(sizes[name] for name in names)), x.dtype) for x, names in zip(tensors, inputs)]
+    advice = "give output_dtypes= and output_sizes=, or otypes="
     try:
-        with as_in_block(func), np.errstate(all="ignore"):
+        with as_in_block(func, advice), np.errstate(all="ignore"):
             result = func(*(one[()] for one in ones), **kwargs)
-    except ImportError:
+    except ModuleNotFoundError:
         raise
     except Exception as error:
         raise ValueError(
             f"{getattr(func, '__name__', 'the function')} was called with ones to learn its outputs, and it raised "
-            f"{type(error).__name__}: {error}; give output_dtypes= and output_sizes=, or otypes="
+            f"{type(error).__name__}: {error}; {advice}"
         ) from error
     found = [np.asarray(one) for one in (result if len(outputs) > 1 else (result,))]
     if len(found) != len(outputs) or any(one.ndim < len(core) for one, core in zip(found, outputs)):

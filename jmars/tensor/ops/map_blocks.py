@@ -458,12 +458,12 @@ def _infer_dtype(blob: bytes, dtypes: Sequence[np.dtype[Any]], ndim: int, with_b
     ones = iter([np.ones((1,) * ndim, dtype) for dtype in dtypes])
     args = [fixed[i] if i in fixed else next(ones) for i in range(len(dtypes) + len(fixed))]
     try:
-        with as_in_block(function), np.errstate(all="ignore"):
+        with as_in_block(function, "give dtype="), np.errstate(all="ignore"):
             result = function(*args, **kwargs, **({"block_id": (0,) * ndim} if with_block_id else {}))
         if is_duck_array(result):
             raise DuckArrayError(f"what {_name_of(function)} gives, a {type(result).__name__},")
         return np.asarray(result).dtype
-    except (DuckArrayError, ImportError):
+    except (DuckArrayError, ModuleNotFoundError):
         raise
     except Exception as error:
         raise ValueError(
@@ -474,13 +474,14 @@ def _infer_dtype(blob: bytes, dtypes: Sequence[np.dtype[Any]], ndim: int, with_b
 
 
 @contextmanager
-def as_in_block(function: Callable[..., Any]) -> Iterator[None]:
-    """Within the block, names are NumPy's, as on a worker; an error of a missing library says what to install."""
+def as_in_block(function: Callable[..., Any], advice: str = "") -> Iterator[None]:
+    """Within the block, names are NumPy's, as on a worker; an error of a missing library has a note with `advice`."""
     token = in_block.set(True)
     try:
         yield
-    except ImportError as error:
-        error.add_note(f"{_name_of(function)} needs {error.name or 'a library'}; install it here and on every host")
+    except ModuleNotFoundError as error:
+        instead = f", or {advice} if only the hosts have {error.name}" if advice else ""
+        error.add_note(f"{_name_of(function)} needs {error.name}; install it here and on every host{instead}")
         raise
     finally:
         in_block.reset(token)
@@ -523,10 +524,10 @@ def call_with_first(function: Callable[..., Any], first: Sequence[Any], advice: 
         what to give instead.
     """
     try:
-        with np.errstate(all="ignore"):  # the workers call the function with the same elements
-            return called_here(function, *first, *args, **kwargs)
+        with as_in_block(copy := unpickled(pickled(function)), advice), np.errstate(all="ignore"):
+            return copy(*first, *args, **kwargs)
     except Exception as error:
-        if can_compute() or isinstance(error, ImportError):
+        if can_compute() or isinstance(error, ModuleNotFoundError):
             raise
         name = getattr(function, "__name__", "the function")
         raise ValueError(
