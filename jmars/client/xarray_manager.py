@@ -392,8 +392,8 @@ def adapt() -> None:
         for owner in (groupby.DataArrayGroupByBase, groupby.DatasetGroupByBase):
             owner.reduce = _by_groups(owner.reduce)  # type: ignore[method-assign]
         own: Any = groupby.GroupBy
-        own._raise_if_by_is_chunked = _without_lazy_labels(own._raise_if_by_is_chunked)
-        own._first_or_last = _of_known_groups(own._first_or_last)
+        own._raise_if_by_is_chunked = _with_labels(own._raise_if_by_is_chunked)
+        own._first_or_last = _with_labels(own._first_or_last)
         if hasattr(weighted, "is_duck_dask_array"):
             weighted.is_duck_dask_array = _lazy(weighted.is_duck_dask_array)
 
@@ -497,35 +497,30 @@ def _along_lines(theirs: Callable[..., Any]) -> Callable[..., Any]:
     return push
 
 
-def _without_lazy_labels(theirs: Callable[..., Any]) -> Callable[..., Any]:
+def _refuse_lazy_labels(groups: Any) -> None:
+    if groups._by_chunked and isinstance(groups.encoded.codes.variable._data, Tensor):
+        names = [str(one.group.name) for one in groups.groupers if isinstance(one.codes.variable._data, Tensor)]
+        ready = ", ".join(f"{one}=d[{one!r}].compute()" for one in names)
+        raise ValueError(
+            f"this method is not supported when lazily grouping by a tensor; compute the labels {', '.join(names)} "
+            f"first, d.assign_coords({ready}): the data stay lazy"
+        )
+
+
+def _with_labels(theirs: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(theirs)
-    def _raise_if_by_is_chunked(self: Any) -> None:
-        if self._by_chunked and isinstance(self.encoded.codes.variable._data, Tensor):
-            names = [str(one.name) for one in self.groupers if isinstance(one.codes.variable._data, Tensor)]
-            ready = ", ".join(f"{one}=d[{one!r}].compute()" for one in names)
-            raise ValueError(
-                f"this method is not supported when lazily grouping by a tensor; compute the labels {', '.join(names)} "
-                f"first, d.assign_coords({ready}): the data stay lazy"
-            )
-        theirs(self)
-
-    return _raise_if_by_is_chunked
-
-
-def _of_known_groups(theirs: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(theirs)
-    def _first_or_last(self: Any, *args: Any, **kwargs: Any) -> Any:
-        self._raise_if_by_is_chunked()  # xarray gives the whole object for labels that are not computed
+    def refusing(self: Any, *args: Any, **kwargs: Any) -> Any:
+        _refuse_lazy_labels(self)  # xarray asks for flox, or gives the whole object
         return theirs(self, *args, **kwargs)
 
-    return _first_or_last
+    return refusing
 
 
 def _by_groups(theirs: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(theirs)
     def reduce(self: Any, func: Any, dim: Any = None, *, axis: Any = None, keep_attrs: bool | None = None,
                keepdims: bool = False, shortcut: bool = True, **kwargs: Any) -> Any:  # fmt: skip
-        self._raise_if_by_is_chunked()
+        _refuse_lazy_labels(self)
         name: str = getattr(func, "__name__", "")
         name = name.removeprefix("array_") if getattr(duck_array_ops, name, None) is func else ""  # array_any
         known = kwargs.keys() <= {"skipna", "ddof", "min_count", "numeric_only"} and kwargs.get("min_count") is None
@@ -541,7 +536,7 @@ def _by_groups(theirs: Callable[..., Any]) -> Callable[..., Any]:
 
 def _reduces_groups_of_tensors(groups: Any, dim: Any) -> bool:
     """Whether all variables are tensors of numbers that lie along the groups, and no other axes are reduced."""
-    if len(groups.groupers) > 1:
+    if groups._by_chunked or len(groups.groupers) > 1:
         return False
     along, obj = set(groups.encoded.codes.dims), groups._original_obj
     wanted = (

@@ -169,6 +169,19 @@ def test_labels_that_are_a_tensor_are_refused_with_the_way_out(cluster, air, cal
     both = lazy.drop_vars("lon").groupby(own)
     with pytest.raises(ValueError, match="compute the labels county first"):
         both.mean()
+    bins = lazy.groupby(county=xr.groupers.BinGrouper([-1, 0, 2]))
+    with pytest.raises(ValueError, match=r"compute the labels county first, d.assign_coords\(county=d\['county'\]"):
+        bins.mean()
+
+
+def test_lazy_labels_of_dask_have_xarrays_own_errors(cluster, air):
+    pytest.importorskip("dask", reason="dask is not installed")
+    lazy = air.assign_coords(county=("lat", [0, 0, 1, 1, 2, 2])).chunk(lat=4, chunked_array_type="dask")
+    groups = lazy.groupby(county=xr.groupers.UniqueGrouper(labels=[0, 1, 2]))
+    for name in ("mean", "median"):
+        with pytest.raises(ValueError, match="Try installing the `flox` package"):
+            getattr(groups, name)()
+    assert groups.first().shape == groups.last().shape == (730, 8, 6)  # the whole object
 
 
 def test_elements_of_a_group_are_read_for_the_group(cluster):
