@@ -84,6 +84,14 @@ def text_of(error: BaseException) -> str:
     return text.encode("utf-8", "backslashreplace").decode()
 
 
+def note_module(error: ModuleNotFoundError) -> None:
+    """Add to an error of a worker's unpickler how the worker gets the module."""
+    error.add_note(
+        f"the worker has no module {error.name!r}: install the module on every host of the cluster, or define the "
+        "function in the notebook; a module that came after the cluster's start is found by a new cluster"
+    )
+
+
 def fault_of(error: BaseException) -> str:
     """Describes an unexpected exception for an error report: `KeyError: 'x' in batch.py, line 20`."""
     where = traceback.extract_tb(error.__traceback__)[-1:]

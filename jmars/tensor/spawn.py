@@ -35,7 +35,7 @@ import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
-from jmars.errors import UnsupportedError
+from jmars.errors import UnsupportedError, note_module
 from jmars.kernels import Pieces
 from jmars.kernels.float_errors import note_item
 from jmars.kernels.program import Call, ChunkType, Program, single
@@ -676,7 +676,11 @@ def call_spawned(out: None, inputs: Sequence[Array], params: tuple[Any, ...], ar
     """Call the function and return the outputs, pickled as a chunk."""
     name, blob, objects, outputs, environment = params
     function = unpickled(blob)
-    args, kwargs, item = _Opener(arg, inputs, objects).load()
+    try:
+        args, kwargs, item = _Opener(arg, inputs, objects).load()
+    except ModuleNotFoundError as error:
+        note_module(error)
+        raise
     try:
         with _variables(environment) if environment else _NOTHING, np.errstate(**AS_PYTHON_STARTS):  # type: ignore[arg-type]
             result = function(*args, **kwargs)

@@ -11,6 +11,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.errors import JobCancelledError, OperandError, WorkerLostError
+from jmars.tensor.spawn import spawn
 from tests.cluster.operands import SlowToTile, apply, numbers, total
 
 
@@ -158,5 +159,8 @@ def test_a_module_that_workers_do_not_have_is_named_with_what_to_do(tmp_path, mo
         more = importlib.import_module("only_of_the_kernel").more
         with pytest.raises(ModuleNotFoundError, match="only_of_the_kernel") as caught:
             mt.ones(4, chunk_size=2).map_blocks(more, dtype="f8").fetch()
+        assert any("install the module on every host" in note for note in caught.value.__notes__)
+        with pytest.raises(ModuleNotFoundError, match="only_of_the_kernel") as caught:
+            spawn(callable, [more]).fetch()
         assert any("install the module on every host" in note for note in caught.value.__notes__)
         assert works(cluster)

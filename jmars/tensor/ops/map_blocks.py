@@ -39,7 +39,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from jmars.errors import ChunkSizeError, UnsupportedError
+from jmars.errors import ChunkSizeError, UnsupportedError, note_module
 from jmars.kernels.program import Call, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import can_compute, get_engine
@@ -352,10 +352,7 @@ def unpickled(blob: bytes) -> Any:
     try:
         return cloudpickle.loads(blob)
     except ModuleNotFoundError as error:
-        error.add_note(
-            f"the worker has no module {error.name!r}: install the module on every host of the cluster, or define the "
-            "function in the notebook; a module that came after the cluster's start is found by a new cluster"
-        )
+        note_module(error)
         raise
 
 
