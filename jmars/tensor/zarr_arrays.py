@@ -349,7 +349,8 @@ def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool =
     ImportError
         If zarr is not installed.
     zarr.errors.ContainsArrayError, ValueError
-        If the array exists and `overwrite` is false, if `x` is computed from the array, and as zarr raises them.
+        If the array exists and `overwrite` is false, `x` is computed from the array, or the place is read-only, and as
+        zarr raises them.
     StorageError
         If another process writes to the place.
     UnsupportedError
@@ -390,13 +391,17 @@ def to_zarr(x: Any, url: Any, component: str | None = None, *, overwrite: bool =
 
 
 def store_place(url: Any, component: str | None, options: Mapping[str, Any] | None) -> Any:
-    """The `StorePath` of a path, URL, store or group, and a path there; makes no folder."""
+    """The `StorePath` to write to of a path, URL, store or group, and a path there; makes no folder."""
     zarr, store, given = zarr_library(), zarr_store(url, options), dict(options) if options else None
-    if isinstance(store, zarr.Group):
-        return store.store_path / (component or "")
     if isinstance(store, str) and not is_url(store) and not given:
         return zarr.storage.StorePath(zarr.storage.LocalStore(store), component or "")
-    return zarr.core.sync.sync(zarr.storage._common.make_store_path(store, path=component, storage_options=given))
+    if isinstance(store, zarr.Group):
+        place = store.store_path / (component or "")
+    else:
+        place = zarr.core.sync.sync(zarr.storage._common.make_store_path(store, path=component, storage_options=given))
+    if place.read_only:
+        raise ValueError(f"{place} is open for reading only; open it for writing, mode='r+'")
+    return place
 
 
 def _writable(array: Any) -> Any:

@@ -18,9 +18,9 @@ TABLE = """
             tensor/ops/*random*
    905  parts: only what results need is read
             tensor/parts.py optimize/parts.py optimize/sources.py
-  2645  files
+  2649  files
             tensor/files.py tensor/zarr_arrays.py tensor/whole_zarr.py tensor/ops/npy.py tensor/atomic_file.py
-  1885  formats of images, telescopes, weather and tables
+  1889  formats of images, telescopes, weather and tables
             tensor/formats/*
  16225  NumPy functions
             tensor/ops/*

@@ -69,10 +69,14 @@ def open_group(url: Any, component: str | None, options: Mapping[str, Any] | Non
 
 
 @contextmanager
-def new_group(tensors: Iterable[Tensor], url: Any, overwrite: bool, version: Literal[2, 3],
+def new_group(tensors: Iterable[Tensor], url: Any, overwrite: bool, version: Literal[2, 3] | None,
               options: Mapping[str, Any] | None) -> Iterator[Any]:  # fmt: skip
     """Make a Zarr group for tensors; in a folder it appears when complete, elsewhere it is removed after an error."""
     zarr = zarr_library()
+    if version is None:
+        version = url.metadata.zarr_format if isinstance(url, zarr.Group) else 3
+    if version not in (2, 3):
+        raise ValueError(f"zarr_format is 2 or 3, not {version!r}")
     for one in tensors:
         refuse_own_source(one, url, None, options)
     place = store_place(url, None, options)
@@ -120,7 +124,7 @@ def from_zarr_group(url: Any, component: str | None = None, *,
 @offers("to_zarr_group")
 def to_zarr_group(arrays: Mapping[str, Any], url: Any, *, attributes: Mapping[str, Any] | None = None,
                   array_attributes: Mapping[str, Mapping[str, Any]] | None = None, overwrite: bool = False,
-                  zarr_format: Literal[2, 3] = 3, consolidated: bool = True,
+                  zarr_format: Literal[2, 3] | None = None, consolidated: bool = True,
                   storage_options: Mapping[str, Any] | None = None, **options: Any) -> None:  # fmt: skip
     """Compute tensors and write them to a new Zarr group, in one job, from the workers; after an error there is none.
 
@@ -135,8 +139,8 @@ def to_zarr_group(arrays: Mapping[str, Any], url: Any, *, attributes: Mapping[st
     overwrite
         Whether to replace an existing group: in a folder when the new one is complete, in an object store before.
     zarr_format, consolidated
-        Version of the format, and whether to write consolidated metadata, so that a reader opens the group by one
-        request.
+        Version of the format, by default that of a `zarr.Group`, else 3; and whether to write consolidated metadata, so
+        that a reader opens the group by one request.
     **options
         Options of `zarr.create_array` for all arrays: `chunks=...`, `compressors=...`.
 
@@ -149,7 +153,7 @@ def to_zarr_group(arrays: Mapping[str, Any], url: Any, *, attributes: Mapping[st
     UnsupportedError
         For stores that only this process can write.
     ValueError
-        If an array is computed from one in the group.
+        If an array is computed from one in the group, or the store or `zarr.Group` is open for reading only.
     """
     zarr, further = zarr_library(), array_attributes or {}
     if not isinstance(arrays, Mapping):

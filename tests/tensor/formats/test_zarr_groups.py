@@ -50,6 +50,19 @@ def test_groups_go_there_and_back(cluster, tmp_path, version):
         mt.to_zarr_group(arrays, zarr.open_group(tmp_path / "a"))
     mt.to_zarr_group({"w": FIELD}, zarr.open_group(tmp_path / "a"), overwrite=True)
     assert [*mt.from_zarr_group(tmp_path / "a")] == ["w"]
+    read = [zarr.open_group(tmp_path / "a", mode="r"), zarr.storage.LocalStore(tmp_path / "a", read_only=True)]
+    for place in read:
+        with pytest.raises(ValueError, match="open for reading only"):
+            mt.to_zarr_group(arrays, place, overwrite=True)
+    with pytest.raises(ValueError, match="open for reading only"):
+        mt.to_zarr(FIELD, read[0], "w", overwrite=True)
+    with pytest.raises(ValueError, match="2 or 3"):
+        mt.to_zarr_group(arrays, tmp_path / "a", overwrite=True, zarr_format=7)
+    assert [*mt.from_zarr_group(tmp_path / "a")] == ["w"]
+    for given in ({}, {"zarr_format": 5 - version}):
+        place = zarr.open_group(tmp_path / "v", mode="w", zarr_format=version)
+        mt.to_zarr_group(arrays, place, overwrite=True, **given)
+        assert zarr.open_group(tmp_path / "v").metadata.zarr_format == given.get("zarr_format", version)
     with pytest.raises(ValueError, match="names y"):
         mt.to_zarr_group({"z": FIELD}, tmp_path / "b", array_attributes={"y": {}})
 
