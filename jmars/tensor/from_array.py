@@ -339,7 +339,7 @@ def written_back(array: Any) -> Any:
 
 def _noted(array: Any) -> Any:
     """The array of `np.asarray(x)` that `array` is, or is a view of; None for others."""
-    if not isinstance(array, np.ndarray):
+    if type(array) is not np.ndarray:  # a masked array has a mask
         return None
     some = [one for taken, *_ in list(_given.values()) if (one := taken()) is not None]
     if any(one is array for one in some):

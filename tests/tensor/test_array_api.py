@@ -8,7 +8,7 @@ import pytest
 
 import jmars.array_api as xp
 import jmars.tensor as mt
-from jmars.errors import ArrayChangedError
+from jmars.errors import ArrayChangedError, UnsupportedError
 from jmars.tensor.buffers import SmallValues
 from jmars.tensor.from_array import by_standard, libraries
 from jmars.tensor.small_values import small_values
@@ -165,6 +165,8 @@ def test_what_is_handed_back_in_another_shape_is_in_the_tensor():
     turned = given.T
     turned[2] = 5
     assert xp.asarray(turned[2:]).fetch().tolist() == [[5, 5, 5, 5]] and x.fetch()[:, 2].tolist() == [5, 5, 5, 5]
+    with pytest.raises(UnsupportedError, match="the mask"):
+        xp.asarray(np.ma.masked_array(given, given == 5))
 
 
 def test_arrays_are_noted_for_packages_that_asked_for_the_namespace(request):
