@@ -299,57 +299,52 @@ def dispatch(error: DuckArrayError, name: str, args: tuple[Any, ...], kwargs: di
     return _dispatcher(name, args, kwargs)
 
 
-_given: dict[int, tuple[ref[Any], ref[Tensor], int]] = {}  # by id: array, the tensor that it was taken of, digest
+_given: dict[int, tuple[ref[Any], ref[Tensor], list[int]]] = {}  # by id: array, the tensor it was taken of, checksums
 
 
-def note_given(array: np.ndarray[Any, Any], x: Tensor) -> None:
-    """Note an array that `np.asarray(x)` gives, for `written_back`."""
-    number = id(array)
-    _given[number] = ref(array, lambda _: _given.pop(number, None)), ref(x), _digest_of(array)
+def note_given(array: np.ndarray[Any, Any], x: Tensor) -> np.ndarray[Any, Any]:
+    """Note an array that `np.asarray(x)` gives, for `written_back`; return an equal one that its views keep alive."""
+    whole: np.ndarray[Any, Any] = _root(array)
+    if (type(whole), whole.shape, whole.strides, whole.dtype) != (np.ndarray, array.shape, array.strides, array.dtype):
+        whole = np.array(array)
+    number = id(whole)
+    _given[number] = ref(whole, lambda _: _given.pop(number, None)), ref(x), [*_checksum(whole)]
+    return whole
 
 
 def written_back(array: Any) -> Any:
     """Write changed elements of an array from `np.asarray(x)` to `x`, and return `x`; return other values unchanged.
 
     Of a view of the array with all its elements in order, return `x` in that shape; of other views, return the view.
+    Only rows near a view are read and written.
 
     Raises
     ------
     ArrayChangedError
-        If the tensor was written, too.
+        If the rows of the tensor were written, too.
     """
-    if (whole := _noted(array)) is None:
+    if type(array) is not np.ndarray or (noted := _given.get(id(_root(array)))) is None:
+        return array  # also a masked array, whose mask would be lost
+    whole, x, before = noted[0](), noted[1](), noted[2]
+    if whole is None or x is None or whole is not _root(array):
         return array
-    taken, tensor, before = _given[id(whole)]
-    if (x := tensor()) is None:
-        return array
-    if (now := _digest_of(whole)) != before:
-        if _digest_of(np.asarray(x.fetch(copy=False), x.dtype)) != before:
+    lines, rows = np.atleast_1d(whole), _rows(whole)
+    near = [k for k in range(len(before)) if np.may_share_memory(array, lines[k * rows : (k + 1) * rows])]
+    if changed := [k for k in near if _digest(whole, k) != before[k]]:
+        pieces = slice(changed[0], changed[-1] + 1)
+        part = slice(pieces.start * rows, pieces.stop * rows) if len(before) > 1 else ...
+        now = np.array(whole[part])
+        if [*_checksum(np.asarray(x[part].fetch(copy=False), x.dtype))] != before[pieces]:
             raise ArrayChangedError(
                 f"an array that np.asarray gave of a tensor of shape {x.shape} was written, and so was the tensor; "
                 "NumPy would have both writes. Write to one of them, or to a copy, np.array(x)"
             )
-        x[...] = whole.copy()
-        _given[id(whole)] = taken, tensor, now
+        x[part] = now
+        before[pieces] = _checksum(now)
     if array is whole:
         return x
     in_order = array.flags.c_contiguous and whole.flags.c_contiguous and array.dtype == whole.dtype
     return x.reshape(array.shape) if in_order and array.size == whole.size else array
-
-
-def _noted(array: Any) -> Any:
-    """The array of `np.asarray(x)` that `array` is, or is a view of; None for others."""
-    if type(array) is not np.ndarray:  # a masked array has a mask
-        return None
-    some = [one for taken, *_ in list(_given.values()) if (one := taken()) is not None]
-    if any(one is array for one in some):
-        return array
-    root = _root(array)
-    return next((one for one in some if _root(one) is root and np.may_share_memory(one, array)), None)
-
-
-def _digest_of(array: np.ndarray[Any, Any]) -> int:
-    return xxhash.xxh3_128_intdigest(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
 class Composite:

@@ -322,8 +322,9 @@ class Tensor(TensorMethods, TensorOperators):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         check_size(self)
         value = np.asarray(self.fetch(), self.dtype)  # fetch() of a tensor without axes returns a scalar
-        if by_standard and not (copy or self.dtype.hasobject or dtype not in (None, self.dtype)):
-            note_given(value, self)
+        is_shared = self._place.is_array and not self.dtype.hasobject  # a scalar of NumPy shares no memory
+        if by_standard and is_shared and not copy and dtype in (None, self.dtype):
+            value = note_given(value, self)
         return value if dtype is None else value.astype(dtype, copy=False)
 
     def __arrow_c_array__(self, requested_schema: Any = None) -> Any:

@@ -169,6 +169,31 @@ def test_what_is_handed_back_in_another_shape_is_in_the_tensor():
         xp.asarray(np.ma.masked_array(given, given == 5))
 
 
+def test_a_view_that_is_handed_back_keeps_the_noted_array():
+    assert xp.zeros(1).__array_namespace__() is xp
+    whole = xp.ones((4, 6))
+    for x in (xp.arange(6.0) * 1, whole[1:3], whole.T, xp.arange(6.0), xp.zeros(())):
+        flat = np.asarray(x).reshape(-1)
+        flat[0] = 77
+        assert xp.asarray(flat).fetch()[0] == x.fetch().reshape(-1)[0] == 77
+    scalar = xp.asarray(5.0) * 1  # in NumPy no array
+    copied = np.asarray(scalar)
+    copied[...] = 6
+    assert xp.asarray(copied) == 6 and scalar == 5
+
+
+def test_only_rows_near_a_view_that_is_handed_back_are_compared():
+    x = xp.zeros((3, 2**20))
+    assert x.__array_namespace__() is xp
+    given = np.asarray(x)
+    given[0, 1], given[2, 2] = 1, 2
+    xp.asarray(given[0])
+    assert x[:, :3].fetch().tolist() == [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
+    x[1, 0] = 7
+    assert xp.asarray(given) is x
+    assert x[:, :3].fetch().tolist() == [[0, 1, 0], [7, 0, 0], [0, 0, 2]]
+
+
 def test_arrays_are_noted_for_packages_that_asked_for_the_namespace(request):
     request.addfinalizer(functools.partial(by_standard.update, set(by_standard)))
     by_standard.clear()
