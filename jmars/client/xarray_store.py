@@ -107,6 +107,7 @@ def checked_to_zarr(theirs: Callable[..., Any]) -> Callable[..., Any]:
         if not tensors or given.get("mode") != "w" or store is None or is_part:  # xarray refuses a part by "w"
             return theirs(*args, **kwargs)
         theirs.__globals__["_validate_dataset_names"](given["dataset"])  # as xarray before it removes a group
+        _refuse_format(given.get("zarr_format"))
         with replaced_group(store_place(store, given.get("group"), options)) as given["mode"]:
             return theirs(*bound.args, **bound.kwargs)
 
@@ -124,12 +125,19 @@ def checked_tree_to_zarr(theirs: Callable[..., Any]) -> Callable[..., Any]:
         if given.get("mode") != "w" or not tensors or is_refused or {*(given.get("encoding") or ())} - {*dt.groups}:
             return theirs(*bound.args, **bound.kwargs)
         options = given.get("storage_options")
+        _refuse_format(given.get("zarr_format"))
         for one in tensors:
             refuse_sources(one, [zarr_place(zarr_store(store), options=options)])
         with replaced_group(store_place(store, None, options)) as given["mode"]:
             return theirs(*bound.args, **bound.kwargs)
 
     return to_zarr
+
+
+def _refuse_format(number: Any) -> None:
+    """Raise ValueError for a format that zarr would refuse after the old group is gone."""
+    if number not in (None, 2, 3):
+        raise ValueError(f"zarr_format is 2 or 3, not {number!r}")
 
 
 def whole_to_netcdf(theirs: Callable[..., Any]) -> Callable[..., Any]:

@@ -34,10 +34,10 @@ NO_LOCKS = {errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK}
 
 
 @contextmanager
-def claimed(path: str) -> Iterator[Callable[[], None]]:
+def claimed(path: str, place: str | None = None) -> Iterator[Callable[[], None]]:
     """Keep other writers of a path away; yields a function that raises StorageError when the claim is lost.
 
-    On a file system without locks, second writers are not told.
+    The claim is a file, by default beside the path. On a file system without locks, second writers are not told.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def claimed(path: str) -> Iterator[Callable[[], None]]:
         If another writer has the claim.
     """
     folder, name = os.path.split(path)
-    place = os.path.join(folder, f".{name}.claim")
+    place = place or os.path.join(folder, f".{name}.claim")
     descriptor = _locked(place, path)
 
     def check() -> None:

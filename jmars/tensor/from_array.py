@@ -299,7 +299,7 @@ def dispatch(error: DuckArrayError, name: str, args: tuple[Any, ...], kwargs: di
     return _dispatcher(name, args, kwargs)
 
 
-_given: dict[int, tuple[ref[Any], ref[Tensor], list[int]]] = {}  # by id: array, the tensor it was taken of, checksums
+_given: dict[int, tuple[ref[Any], ref[Tensor], list[int]]] = {}  # by id: array, its tensor, checksums
 
 
 def note_given(array: np.ndarray[Any, Any], x: Tensor) -> np.ndarray[Any, Any]:
@@ -324,7 +324,7 @@ def written_back(array: Any) -> Any:
         If the rows of the tensor were written, too.
     """
     if type(array) is not np.ndarray or (noted := _given.get(id(_root(array)))) is None:
-        return array  # also a masked array, whose mask would be lost
+        return array  # also a masked array: a mask would be lost
     whole, x, before = noted[0](), noted[1](), noted[2]
     if whole is None or x is None or whole is not _root(array):
         return array

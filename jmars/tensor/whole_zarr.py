@@ -125,14 +125,24 @@ def whole_arrays(arrays: Sequence[Any], how: How) -> Iterator[None]:
 def replaced_group(place: Any) -> Iterator[str]:
     """Within, a writer makes a group anew; gives the mode: "w", or "a" in an object store, where the old one is gone.
 
+    In an object store of local files the claim is a lock beside the store.
+
     Raises
     ------
     StorageError
         If another writer replaces the group or, in an object store, writes to an array within.
     """
+    files: Any = getattr(place.store, "store", None)
     if folder := node_folder(place):
         os.makedirs(os.path.dirname(folder), exist_ok=True)
         with claimed(folder):
+            yield "w"
+    elif type(files).__name__ == "LocalStore" and files.prefix:  # obstore lists no groups beside a file
+        above, name = os.path.split(os.path.realpath(files.prefix))
+        inner = f"/{place.path}".rstrip("/")
+        os.makedirs(above, exist_ok=True)
+        with claimed(f"{above}/{name}{inner}", f"{above}/.{name}{inner.replace('/', '.')}.claim"):
+            _sync(_refuse_claims(place))
             yield "w"
     elif type(place.store).__name__ in ("FsspecStore", "ObjectStore"):
         with warnings.catch_warnings(), _claims([place]) as check:

@@ -19,7 +19,7 @@ import jmars
 import jmars.tensor as mt
 from jmars.errors import StorageError, UnsupportedError
 from jmars.reports.saved_run import SavedRun
-from jmars.tensor.whole_zarr import replaced_group
+from jmars.tensor.whole_zarr import replaced_group, whole_arrays
 from jmars.tensor.zarr_arrays import store_place
 from tests import s3
 
@@ -238,6 +238,7 @@ def test_a_group_of_an_object_store_has_one_writer(cluster, server, kind):
     [
         ({"append_dim": "y"}, "append_dim unless"),
         ({"region": {"y": slice(0, 20)}}, "region unless"),
+        ({"zarr_format": 7}, "zarr_format"),
         ({}, "name 3 for"),
     ],
 )
@@ -249,7 +250,30 @@ def test_what_xarray_refuses_removes_no_group(cluster, tmp_path, options, error)
     lazy = (data + 1 if options else data.rename(a=3)).chunk({"y": 5}, chunked_array_type="jmars")
     with pytest.raises((ValueError, TypeError), match=error):
         lazy.to_zarr(place, mode="w", consolidated=False, **options)
+    with pytest.raises(ValueError, match="zarr_format"):
+        xr.DataTree(data.chunk(chunked_array_type="jmars")).to_zarr(place, mode="w", zarr_format=7)
     assert xr.open_zarr(place, chunks=None, consolidated=False).identical(data)
+
+
+@pytest.mark.filterwarnings("ignore:Consolidated metadata is currently not part")
+@pytest.mark.filterwarnings("ignore:Object at a is not recognized")  # the empty folder that obstore leaves
+@pytest.mark.parametrize("group", [None, "g", "g/h"])
+def test_a_group_in_an_object_store_of_local_files_is_replaced(cluster, tmp_path, group):
+    xr, store = pytest.importorskip("xarray"), pytest.importorskip("obstore").store
+    place = zarr.storage.ObjectStore(store.LocalStore(str(tmp_path / "a"), mkdir=True))
+    data = xr.Dataset({"a": (("y", "x"), VALUES)})
+    lazy = data.chunk({"y": 7}, chunked_array_type="jmars")
+    for one in (lazy, lazy + 1, *([xr.DataTree(lazy + 2)] if group is None else [])):
+        one.to_zarr(place, mode="w", **({"group": group} if group else {}))
+        assert xr.open_zarr(place, group=group, chunks=None).identical(one["a"].to_dataset().compute())
+    array = zarr.open_array(place, path=f"{group or ''}/a")
+    for claim, name in (
+        (replaced_group(store_place(place, group, None)), group or "a"),
+        (whole_arrays([array], "found"), "a"),
+    ):
+        with claim, pytest.raises(StorageError, match=f"/{name} is being written by"):
+            lazy.to_zarr(place, mode="w", group=group)
+    assert [one.name for one in tmp_path.iterdir()] == ["a"]
 
 
 async def _keys(store: Any) -> list[str]:

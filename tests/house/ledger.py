@@ -18,7 +18,7 @@ TABLE = """
             tensor/ops/*random*
    905  parts: only what results need is read
             tensor/parts.py optimize/parts.py optimize/sources.py
-  2649  files
+  2659  files
             tensor/files.py tensor/zarr_arrays.py tensor/whole_zarr.py tensor/ops/npy.py tensor/atomic_file.py
   1889  formats of images, telescopes, weather and tables
             tensor/formats/*
@@ -101,7 +101,7 @@ TABLE = """
             reports/*
   4040  local deploy and actors
             deploy/* actors/*
-  1093  xarray
+  1096  xarray
             client/xarray*.py
   4650  client core
             client/*
