@@ -29,6 +29,7 @@ import math
 import pickle
 import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any, NamedTuple, Protocol, get_args
 
@@ -483,10 +484,11 @@ class Failure(Struct, frozen=True):
         """
         original = self.unpickled()
         revived = original if isinstance(original, Exception) else OperandError(f"{self.name}: {self.text}")
-        if self.where and not self.text.startswith(self.where):
-            revived.add_note(f"in {self.where}")
-        if self.traceback:
-            revived.add_note(f"on the worker:\n{self.traceback.rstrip()}")
+        with suppress(Exception):  # a user's exception may forbid notes
+            if self.where and not self.text.startswith(self.where):
+                revived.add_note(f"in {self.where}")
+            if self.traceback:
+                revived.add_note(f"on the worker:\n{self.traceback.rstrip()}")
         return revived
 
     def __str__(self) -> str:

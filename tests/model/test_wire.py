@@ -93,3 +93,10 @@ def test_an_exception_that_cannot_travel_becomes_an_operand_error():
     assert str(Failure.of(odd("text")).exception()) == "Odd: text"
     assert isinstance(Failure("Gone", "text", "", pickle.dumps(SystemExit(3))).exception(), OperandError)
     assert Failure("Gone", "text", "", b"not a pickle").unpickled() is None
+
+
+def test_an_exception_that_takes_no_notes_is_raised_without_them():
+    error = ValueError("text")
+    error.__notes__ = 5
+    revived = Failure.of(error, "operand f").exception()
+    assert (type(revived), str(revived), revived.__notes__) == (ValueError, "text", 5)
