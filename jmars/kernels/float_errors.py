@@ -182,6 +182,21 @@ def take_member(error: BaseException) -> int:
     return member if type(member) is int else -1
 
 
+def item_text(item: int, function: str, args: tuple[Any, ...]) -> str:
+    """A call of a map in words; shows numbers, and the types of other arguments: texts may be secret, arrays large."""
+    return f"item {item}, {function}({', '.join(map(_argument_text, args))})"[:200]
+
+
+def _argument_text(value: Any) -> str:
+    kind = type(value)
+    if kind is int and value.bit_length() <= 64 or kind in _NUMBERS or isinstance(value, np.number | np.bool_):
+        return repr(value)
+    return f"{kind.__name__} of length {len(value)}" if kind in _LISTS else kind.__name__
+
+
+_NUMBERS, _LISTS = {bool, float, complex, type(None)}, {str, bytes, bytearray, list, tuple, dict, set}
+
+
 def note_item(error: BaseException, text: str) -> None:
     """Note on an exception the item of a map whose call failed; the last note holds."""
     with suppress(Exception):  # a user's exception may forbid attributes

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 
 from jmars.errors import UnsupportedError, note_module
 from jmars.kernels import Pieces
-from jmars.kernels.float_errors import note_item
+from jmars.kernels.float_errors import item_text, note_item
 from jmars.kernels.program import Call, ChunkType, Program, single
 from jmars.tensor.chunk import ChunkGraphBuilder, ChunkGrid
 from jmars.tensor.engine import get_engine
@@ -281,17 +281,35 @@ class Handle:
         return Tensor(new_data(op, lengths, kind, decide_splits(lengths, kind, chunk_size)))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """Refuse: NumPy would take a handle for an object or a sequence."""
-        raise UnsupportedError(
-            f"{self!r} is the handle of a value, not an array; take the value, x.fetch(), or make a tensor, "
-            "x.to_tensor(shape, dtype)"
-        )
+        """A handle is an object for NumPy, a map's handle a list of handles; other dtypes are refused."""
+        if isinstance(self, Mapped):
+            return np.array(list(self), dtype or object)
+        if dtype is not None and np.dtype(dtype) != object:
+            self._refuse()
+        holder = np.empty(1, object)
+        holder[0] = self
+        return holder.reshape(())
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """Compare as objects; refuse arithmetic, as the operators do."""
+        if ufunc not in (np.equal, np.not_equal):
+            self._refuse()
+        return getattr(ufunc, method)(*[np.asarray(x) if isinstance(x, Handle) else x for x in inputs], **kwargs)
+
+    def _refuse(self, *_: Any) -> Any:
+        advice = "take the value, x.fetch(), or make a tensor, x.to_tensor(shape, dtype)"
+        raise UnsupportedError(f"{self!r} is the handle of a value, not an array; {advice}")
 
     def __reduce__(self) -> Any:
         raise UnsupportedError(
             "the handle of a spawned function does not pickle, since its result is not computed yet; pass the handle "
             "as an argument to spawn, or pickle its value, x.fetch()"
         )
+
+
+for _operator in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul"):
+    for _side in ("", "r"):
+        setattr(Handle, f"__{_side}{_operator}__", Handle._refuse)
 
 
 class Spawned(Handle):
@@ -429,7 +447,7 @@ def _packed_call(
         if isinstance(error, MemoryError) or (named := _argument_error(args, kwargs, function)) is None:
             raise
         if item is not None:
-            named = UnsupportedError(f"{_item_text(item, function, args)}: {named}")
+            named = UnsupportedError(f"{item_text(item, function, args)}: {named}")
         raise named from error
     return packer.inputs, blob.getvalue()
 
@@ -447,21 +465,6 @@ def _argument_error(args: tuple[Any, ...], kwargs: dict[str, Any], function: str
                 f"{error}); make it inside the function"
             )
     return None
-
-
-def _item_text(item: int, function: str, args: tuple[Any, ...]) -> str:
-    """A call of a map in words; shows numbers, and the types of other arguments: texts may be secret, arrays large."""
-    return f"item {item}, {function}({', '.join(map(_argument_text, args))})"[:200]
-
-
-def _argument_text(value: Any) -> str:
-    kind = type(value)
-    if kind is int and value.bit_length() <= 64 or kind in _NUMBERS or isinstance(value, np.number | np.bool_):
-        return repr(value)
-    return f"{kind.__name__} of length {len(value)}" if kind in _LISTS else kind.__name__
-
-
-_NUMBERS, _LISTS = {bool, float, complex, type(None)}, {str, bytes, bytearray, list, tuple, dict, set}
 
 
 def _is_plain(value: Any, deeper: int = 4) -> bool:
@@ -687,7 +690,7 @@ def call_spawned(out: None, inputs: Sequence[Array], params: tuple[Any, ...], ar
         return _packed_result(name, result, outputs)
     except Exception as error:
         if item is not None:
-            note_item(error, _item_text(item, name, args))
+            note_item(error, item_text(item, name, args))
         raise
 
 

@@ -28,7 +28,7 @@ TABLE = """
             tensor/ma/*
   1582  foreign chunks and duck arrays
             tensor/chunk_types/* tensor/array_api.py array_api.py tensor/numba_values.py
-  1020  spawn
+  1030  spawn
             tensor/spawn.py remote.py
   1040  filters and measurements of images
             tensor/ndimage/*
@@ -41,7 +41,7 @@ TABLE = """
             kernels/blocks.py
   3650  GPU
             devices/* memory/device_memory.py kernels/cuda_text.py plan/devices.py processes/gpu*
-  3780  kernels, NumPy back end, fusing
+  3800  kernels, NumPy back end, fusing
             kernels/* native/*
   2490  optimize
             optimize/*

@@ -77,24 +77,50 @@ def test_a_handle_in_a_closure_is_refused_with_what_to_do():
         cloudpickle.dumps(task)
 
 
-@pytest.mark.parametrize(
-    "handle", [spawn(len, ("abc",)), spawn(divmod, (5, 2), n_outputs=2), spawn(divmod, (5, 2), n_outputs=2)[1],
-               map_items(len, ["a", "b"]), map_items(len, ["a", "b"])[0]], ids=str
-)  # fmt: skip
-def test_a_handle_is_refused_as_an_array_with_what_to_do(handle):
+HANDLES = [spawn(len, ("abc",)), spawn(divmod, (5, 2), n_outputs=2), spawn(divmod, (5, 2), n_outputs=2)[1],
+           map_items(len, ["a", "b"])[0]]  # fmt: skip
+MAPPED = map_items(len, ["a", "b"])
+
+
+@pytest.mark.parametrize("handle", [*HANDLES, MAPPED], ids=str)
+def test_a_handle_is_refused_as_numbers_with_what_to_do(handle):
     uses = [
-        np.asarray,
         np.sum,
-        mt.asarray,
-        lambda x: np.array([x, x]),
-        lambda x: np.ones(3) * x,
-        lambda x: mt.ones(3) + x,
+        np.sqrt,
+        lambda x: np.asarray(x, float),
+        lambda x: mt.asarray(x, dtype=float),
+        lambda x: np.array([x, x], float),
+        lambda x: np.sum([x, x]),
+        lambda x: np.ones(2) * x,
+        lambda x: x - np.ones(2),
+        lambda x: np.dot(np.ones(2), x),
+        lambda x: mt.ones(2) + x,
+        lambda x: x / mt.ones(2),
+        lambda x: 2 * x,
     ]
     for use in uses:
-        with pytest.raises(
-            UnsupportedError, match=r"is the handle of a value, not an array; take the value, x\.fetch\(\)"
-        ):
+        with pytest.raises(UnsupportedError, match=r"is the handle of a value, not an array; take the value, x\.fetch"):
             use(handle)
+
+
+@pytest.mark.parametrize("handle", HANDLES, ids=str)
+def test_a_handle_is_an_object_in_arrays_and_tables(handle):
+    pandas = pytest.importorskip("pandas")
+    both = np.empty(2, object)
+    both[:] = [handle, handle]
+    made = [both, np.array([handle, handle]), np.array([handle, handle], object), np.full(2, handle)]
+    made += [mt.asarray([handle, handle]), np.where([True, True], handle, None), pandas.Series([handle, handle])]
+    assert all(len(one) == 2 and all(kept is handle for kept in one) for one in made)
+    assert np.asarray(handle).shape == () and np.asarray(handle)[()] is handle
+    assert not pandas.isna(handle) and pandas.DataFrame({"a": [handle, None]}).isna()["a"].tolist() == [False, True]
+    assert (both == handle).all() and not (both != handle).any() and handle != 1
+
+
+def test_the_handle_of_a_map_is_a_sequence_in_arrays():
+    both = np.empty(2, object)
+    both[:] = MAPPED
+    for made in (both, np.asarray(MAPPED), np.array([MAPPED])[0]):
+        assert made.shape == (2,) and [str(one) for one in made] == ["<Item 0 of len>", "<Item 1 of len>"]
 
 
 def test_a_call_makes_few_objects_that_are_collected():
