@@ -350,7 +350,7 @@ def test_xarray_opens_netcdf_at_a_url(cluster, server, tmp_path):
 def test_small_pieces_are_read_many_at_once(cluster, server):
     pytest.importorskip("obstore")
     x, _ = _many_pieces(server, "obstore"), server.reset()
-    server.delay = 0.05
+    server.delay = 0.4
     np.testing.assert_array_equal(x, VALUES[:10, :10])
     assert server.most_at_once >= 32
     server.most_at_once = 0
