@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from unittest.mock import MagicMock
+from unittest.mock import AsyncMock, MagicMock
 
 import pytest
 
@@ -28,6 +28,7 @@ def test_a_stopped_janitor_is_woken_and_waited_for(monkeypatch: pytest.MonkeyPat
 def test_the_head_may_ask_before_the_executors_are_forked() -> None:
     async def main() -> None:
         member = MagicMock(started=asyncio.Event())
+        member.machine.private = AsyncMock(return_value={})
         asked = [asyncio.ensure_future(one) for one in (Member.look(member, True), Member.info(member))]
         await asyncio.sleep(0)
         assert not member.machine.mock_calls
