@@ -141,6 +141,8 @@ def run_executor(
     errors = FloatErrors()
     np.seterr(all="call")
     np.seterrcall(errors)
+    if (random := sys.modules.get("numpy.random")) is not None:
+        random.seed()  # else functions of users draw the same numbers in all forks of the zygote
     gc.freeze()
     gc.set_threshold(700, 10, 10)  # Python's own: cycles of users' functions may hold much memory
     trim_from = max(TRIM_BYTES, arena_size // TRIM_PART // workers)  # ample memory stays, faulted in

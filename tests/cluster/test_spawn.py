@@ -342,3 +342,16 @@ def test_inputs_of_a_batch_stay_while_one_of_its_results_waits_for_room():
         calls = [spawn(check, args=(number, one, number == 5, last)) for number, one in enumerate(blocks)]
         values = cluster.submit(*calls).result(60)
         assert [int(value[0]) for value in values] == list(range(6))
+
+
+def test_workers_draw_different_numbers():
+    """Workers are forks of one process, whose global state of `np.random` they would share."""
+
+    def draw(number):
+        time.sleep(0.05)  # so that both workers get some
+        return os.getpid(), np.random.random()
+
+    with Cluster(n_workers=2):
+        pids, drawn = zip(*jmars.remote.map(draw, range(12)).fetch())
+    assert len(set(pids)) == 2
+    assert len(set(drawn)) == 12
