@@ -145,10 +145,10 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
 
     def rechunk(self, data: Tensor, chunks: Any, **kwargs: Any) -> Tensor:
         """A tensor in other chunks; see `normalize_chunks` for automatic ones."""
-        if isinstance(chunks, Mapping):
-            chunks = tuple(chunks.get(axis, own) for axis, own in enumerate(data.chunks))
-        given = chunks if isinstance(chunks, tuple | list) else [chunks]
-        if any(isinstance(one, str) for one in given):
+        given = [*chunks.values()] if isinstance(chunks, Mapping) else chunks
+        if any(isinstance(one, str) for one in (given if isinstance(given, tuple | list) else [given])):
+            if isinstance(chunks, Mapping):
+                chunks = tuple(chunks.get(axis, own) for axis, own in enumerate(data.chunks))
             chunks = self.normalize_chunks(chunks, data.shape, dtype=data.dtype)
         found: Tensor = data.rechunk(chunks)
         return found
