@@ -1,8 +1,8 @@
 """`map_blocks` of xarray on tensors: calls the user's function per block, on workers, with xarray objects on NumPy.
 
 A block has a chunk per tensor, and the coordinates there. A call returns all variables of a part of the result.
-Without a template the function is called here once, with objects of no elements. A call whose result differs from the
-template in names, axes, lengths, dtypes or indexes raises an error. Coordinates of objects are passed on.
+Without a template, the kernel calls the function once, on objects without elements. A result with other names, axes,
+lengths, dtypes or indexes than the template is an error. Coordinates of objects are passed on.
 Source: xarray `core/parallel.py`, which builds a graph of Dask.
 """
 

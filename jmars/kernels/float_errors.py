@@ -198,7 +198,7 @@ _NUMBERS, _LISTS = {bool, float, complex, type(None)}, {str, bytes, bytearray, l
 
 
 def note_item(error: BaseException, text: str) -> None:
-    """Note on an exception the item of a map whose call failed; the last note holds."""
+    """Note a map's failed item on the exception; the last note holds."""
     with suppress(Exception):  # a user's exception may forbid attributes
         error.__dict__[_ITEM] = text
 
