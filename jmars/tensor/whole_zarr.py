@@ -98,7 +98,7 @@ def whole_arrays(arrays: Sequence[Any], how: How) -> Iterator[None]:
             _make_parents(one)
         fresh = [(one, names) for one, names in zip(arrays, there) if how != "found" or not names - DOCUMENTS]
         documents = [_sync(_stored(one)) if how == "found" else _documents(one) for one, _ in fresh]
-        _sync(_all([_remove(one, names & DOCUMENTS) for one, names in fresh]))
+        _sync(_all([one.store.delete(_key(one, name)) for one, names in fresh for name in names & DOCUMENTS]))
         if how == "over":
             _sync(_all([_remove(one, names) for one, names in fresh]))
         is_ours = True
@@ -147,23 +147,21 @@ def replaced_group(place: Any) -> Iterator[str]:
     elif type(place.store).__name__ in ("FsspecStore", "ObjectStore"):
         with warnings.catch_warnings(), _claims([place]) as check:
             warnings.filterwarnings("ignore", rf"Object at .*{re.escape(CLAIM)}\d+ is not recognized as a component")
-            _sync(_refuse_claims(place))
-            _sync(_remove(place, _sync(_names(place))))  # all but the claim
+            _sync(_delete(place.store, _sync(_refuse_claims(place))))
             yield "a"
             check()
     else:
         yield "w"
 
 
-async def _refuse_claims(place: Any) -> None:
-    """Raise StorageError for a valid claim of an array within a group of an object store."""
-    if hasattr(place.store, "fs"):
-        place.store.fs.invalidate_cache()
-    prefix = f"{place.path}/".lstrip("/")
-    for key in [key async for key in place.store.list_prefix(prefix) if f"/{CLAIM}" in key.removeprefix(prefix)]:
+async def _refuse_claims(place: Any) -> list[str]:
+    """Keys in the place of a group of an object store, but its claim; raises StorageError if an array has a claim."""
+    prefix, keys = f"{place.path}/".lstrip("/"), await _keys(place)
+    for key in [key for key in keys if f"/{CLAIM}" in key.removeprefix(prefix)]:
         found = await _read_claim(place.store, key)
         if found is not None and _holds(found):
             raise _being_written(f"{place.store}/{key.rpartition('/')[0]}", found)
+    return [key for key in keys if not key.removeprefix(prefix).startswith(CLAIM)]
 
 
 def node_folder(node: Any) -> str | None:
@@ -231,18 +229,27 @@ async def _names(array: Any) -> set[str]:
 
 async def _remove(array: Any, names: set[str]) -> None:
     """Remove objects in the place of an array by the first parts of their names."""
-    if not names:
-        return
-    if hasattr(array.store, "fs"):
-        array.store.fs.invalidate_cache()
-    prefix, few = f"{array.path}/".lstrip("/"), asyncio.Semaphore(AT_ONCE)
+    prefix = f"{array.path}/".lstrip("/")
+    if names:
+        keys = await _keys(array)
+        await _delete(array.store, [key for key in keys if key.removeprefix(prefix).split("/")[0] in names])
+
+
+async def _keys(node: Any) -> list[str]:
+    """Keys of all objects in the place of an array or a group."""
+    if hasattr(node.store, "fs"):
+        node.store.fs.invalidate_cache()
+    return [key async for key in node.store.list_prefix(f"{node.path}/".lstrip("/"))]
+
+
+async def _delete(store: Any, keys: Sequence[str]) -> None:
+    few = asyncio.Semaphore(AT_ONCE)
 
     async def delete(key: str) -> None:
         async with few:
-            await array.store.delete(key)
+            await store.delete(key)
 
-    keys = [key async for key in array.store.list_prefix(prefix)]
-    await asyncio.gather(*(delete(key) for key in keys if key.removeprefix(prefix).split("/")[0] in names))
+    await asyncio.gather(*map(delete, keys))
 
 
 class _Claim:
@@ -250,6 +257,7 @@ class _Claim:
 
     def __init__(self, array: Any) -> None:
         self.array, self.number, self.token = array, 0, secrets.token_hex(8)
+        self.seen = float("-inf")  # time at which the store last had the claim, by the monotonic clock
         self.place = getattr(array, "store_path", array)
 
     def key(self, number: int) -> str:
@@ -261,6 +269,7 @@ class _Claim:
 
     async def take(self) -> None:
         """Make the claim; raises StorageError if a second writer has a valid claim."""
+        now = time.monotonic()
         while not await _made(self.array.store, self.key(self.number), self.content()):
             found = await self.read()
             if found is not None and found["token"] == self.token:  # the answer of the first try was lost
@@ -268,6 +277,8 @@ class _Claim:
             if found is not None and _holds(found):
                 raise _being_written(self.place, found)
             self.number += found is not None
+            now = time.monotonic()
+        self.seen = now
 
     async def read(self) -> Any:
         """Facts of the claim's object; None if there is no object."""
@@ -277,18 +288,25 @@ class _Claim:
         """Renew the claim."""
         from zarr.core.buffer import default_buffer_prototype
 
-        if (await self.read() or {}).get("token") == self.token:
+        if await self.is_there():
             content = default_buffer_prototype().buffer.from_bytes(self.content())
             await self.array.store.set(self.key(self.number), content)
 
+    async def is_there(self) -> bool:
+        """Whether the store has the claim."""
+        now = time.monotonic()
+        found = (await self.read() or {}).get("token") == self.token
+        self.seen = now if found else float("-inf")
+        return found
+
     async def check(self) -> None:
         """Raise StorageError if the claim is gone, or of a second writer."""
-        if (await self.read() or {}).get("token") != self.token:
+        if not await self.is_there():
             raise StorageError(f"another program removed {self.place} while it was written; write again")
 
     async def release(self) -> None:
         """Remove the claim, and void ones before it."""
-        if (await self.read() or {}).get("token") == self.token:
+        if time.monotonic() - self.seen < EXPIRY / 2 or await self.is_there():
             for number in range(self.number + 1):
                 await self.array.store.delete(self.key(number))
 

@@ -320,3 +320,17 @@ def test_a_folder_that_a_dying_worker_fills_stops_no_write(tmp_path, monkeypatch
     assert left.exists()
     mt.to_zarr(VALUES, tmp_path / "a", overwrite=True)
     assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_claim_that_was_just_seen_is_removed_without_another_look(tmp_path, monkeypatch):
+    pytest.importorskip("fsspec")
+    looks, read = [], whole_zarr._read_claim
+
+    async def look(store: Any, key: str) -> Any:
+        looks.append(key)
+        return await read(store, key)
+
+    monkeypatch.setattr(whole_zarr, "_read_claim", look)
+    mt.to_zarr(VALUES, f"file://{tmp_path}/a", storage_options={"auto_mkdir": True})
+    assert looks == [".jmars-claim-0"]
+    assert not list((tmp_path / "a").glob(".jmars*"))
