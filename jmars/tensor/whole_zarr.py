@@ -44,6 +44,12 @@ def _sync(work: Coroutine[Any, Any, Any]) -> Any:
     return sync(work)
 
 
+def all_at_once(work: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
+    """Results of coroutines that zarr's thread runs together; raises the first error when all have ended."""
+    found: list[Any] = _sync(_all(work))
+    return found
+
+
 async def _all(work: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
     """Results of calls at once; raises the first error when all have ended."""
     found = await asyncio.gather(*work, return_exceptions=True)

@@ -6,6 +6,7 @@ Icechunk. Arrays of objects are refused, so that nothing from the file is unpick
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import os
 import pickle
@@ -13,7 +14,8 @@ import socket
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from itertools import islice
+from importlib import import_module
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,7 @@ from jmars.tensor.ops.npy import FromBlocks, from_blocks, is_url
 from jmars.tensor.protocols import offers
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.tensor.whole_zarr import How, placed, whole_arrays, whole_folder
+from jmars.tensor.whole_zarr import How, all_at_once, placed, whole_arrays, whole_folder
 
 REQUESTS = 64  # of an object store under way at once
 SHARED_STORES = {"LocalStore", "FsspecStore", "ObjectStore", "IcechunkStore"}  # that several processes can write
@@ -94,48 +96,152 @@ class ZarrReader:
 
     def into(self, box: tuple[slice, ...], out: Any) -> None:
         """Write the elements of a box to an array."""
-        if _read_plain(self.array, box, out):
-            return
         with many_requests(self.array):
             self.array.get_basic_selection(box, out=zarr_library().core.buffer.cpu.NDBuffer(out))
 
 
-def _read_plain(array: Any, box: tuple[slice, ...], out: Any) -> bool:
-    """Read rows of pieces that are stored as they lie in memory from their files to an array; whether that could be.
+class PieceReader(ZarrReader):
+    """A `ZarrReader` that decodes stored pieces straight into the chunk; zarr decodes into new memory."""
 
-    A piece that is not there has fill values, and zarr raises the error for one of a wrong size.
-    """
-    folder = zarr_folder(array)
-    if folder is None or not _is_plain(array, out) or any(one.step not in (None, 1) for one in box):
-        return False
-    (rows, *rest), (n, *lengths) = box, array.chunks
-    if [(one.start, one.stop) for one in rest] != [(0, length) for length in lengths]:
-        return False
-    for piece in range(rows.start // n, -(-rows.stop // n)):
-        low, high = max(rows.start, piece * n), min(rows.stop, (piece + 1) * n)
-        part = out[low - rows.start : high - rows.start]
-        row_bytes = part.nbytes // len(part)
-        name = array.metadata.encode_chunk_key((piece, *[0] * len(lengths)))
+    def __init__(self, array: Any, codec: str, checksum: bool) -> None:
+        super().__init__(array)
+        self.codec, self.checksum = codec, checksum
+
+    def __call__(self, box: tuple[slice, ...], begun: Any = None) -> Any:
+        """The elements of a box, of which `begin` has read pieces."""
+        out = np.empty([len(range(one.start, one.stop, one.step or 1)) for one in box], self.array.dtype)
+        self.into(box, out, begun)
+        return out
+
+    def begin(self, box: tuple[slice, ...]) -> dict[tuple[int, ...], Any]:
+        """The first stored pieces of a box, up to `pieces_at_once`; None for a missing piece."""
+        return self._stored(list(islice(self._places(box), pieces_at_once(self.array))))
+
+    def into(self, box: tuple[slice, ...], out: Any, begun: Any = None) -> None:
+        """Write the elements of a box to an array; zarr raises the error for a piece that cannot be decoded."""
+        if any(one.step not in (None, 1) for one in box) or not self._decode(box, out, dict(begun or ())):
+            super().into(box, out)
+
+    def _places(self, box: tuple[slice, ...]) -> Iterator[tuple[int, ...]]:
+        """Numbers of the pieces with elements of a box, along each axis."""
+        return product(*(range(one.start // n, -(-one.stop // n)) for one, n in zip(box, self.array.chunks)))
+
+    def _stored(self, places: Sequence[tuple[int, ...]]) -> dict[tuple[int, ...], Any]:
+        """Bytes of pieces in the store."""
+        from zarr.core.buffer.cpu import buffer_prototype
+
+        folder, array = zarr_folder(self.array), self.array
+        names = [array.metadata.encode_chunk_key(place) for place in places]
+        if folder is not None:
+            return {place: _file_bytes(os.path.join(folder, name)) for place, name in zip(places, names)}
+        get, start = array.store.get, f"{array.path}/".lstrip("/")
+        found = all_at_once([get(start + name, buffer_prototype) for name in names])
+        return {place: None if one is None else one.as_numpy_array() for place, one in zip(places, found)}
+
+    def _decode(self, box: tuple[slice, ...], out: Any, stored: dict[tuple[int, ...], Any]) -> bool:
+        """Decode the pieces of a box into an array; returns whether all pieces were decoded."""
+        lengths, places, folder = self.array.chunks, self._places(box), zarr_folder(self.array)
+        piece: Any = None  # elements of a piece that is not whole in `out`, or not in one line
+        while some := list(islice(places, 1 if folder else pieces_at_once(self.array))):
+            for place in some:
+                starts = [k * n for k, n in zip(place, lengths)]
+                held = [slice(max(b.start, k), min(b.stop, k + n)) for b, k, n in zip(box, starts, lengths)]
+                part = out[tuple(slice(one.start - b.start, one.stop - b.start) for one, b in zip(held, box))]
+                if folder and self._read_rows(place, held[0].start - starts[0], part):
+                    continue
+                if place not in stored:
+                    stored |= self._stored([one for one in some[some.index(place) :] if one not in stored])
+                body = stored.pop(place)
+                if body is None:
+                    part[...] = self.array.fill_value
+                elif part.shape == lengths and part.flags.c_contiguous:
+                    if not self._fill(part, body):
+                        return False
+                else:
+                    piece = np.empty(lengths, out.dtype) if piece is None else piece
+                    if not self._fill(piece, body):
+                        return False
+                    part[...] = piece[tuple(slice(one.start - k, one.stop - k) for one, k in zip(held, starts))]
+        return True
+
+    def _read_rows(self, place: tuple[int, ...], first: int, part: Any) -> bool:
+        """Read rows of an uncompressed piece from a file into a contiguous array; returns whether this was done."""
+        folder, (n, *lengths) = str(zarr_folder(self.array)), self.array.chunks
+        if self.codec or self.checksum or [*part.shape[1:]] != lengths or not part.flags.c_contiguous:
+            return False
+        path, row_bytes = os.path.join(folder, self.array.metadata.encode_chunk_key(place)), part.nbytes // len(part)
         try:
-            with open(os.path.join(folder, name), "rb", buffering=0) as file:
-                file.seek((low - piece * n) * row_bytes)
-                if os.fstat(file.fileno()).st_size != n * row_bytes or file.readinto(part.data.cast("B")) < part.nbytes:
-                    return False
+            with open(path, "rb", buffering=0) as file:
+                file.seek(first * row_bytes)
+                is_whole = os.fstat(file.fileno()).st_size == n * row_bytes
+                return is_whole and bool(file.readinto(part.data.cast("B")) == part.nbytes)
         except FileNotFoundError:
             return False
-    return True
+
+    def _fill(self, piece: Any, body: Any) -> bool:
+        """Decode a stored piece; False if the checksum or the size is wrong, or the size is unknown."""
+        if self.checksum:
+            import google_crc32c
+
+            if google_crc32c.value(body[:-4]) != int.from_bytes(body[-4:].tobytes(), "little"):
+                return False
+            body = body[:-4]
+        if decoded_size(self.codec, body) != piece.nbytes:
+            return False
+        flat = piece.reshape(-1).view("u1")
+        try:
+            if self.codec:
+                import_module(f"numcodecs.{self.codec}").decompress(body, flat)
+            else:
+                flat[:] = body
+        except (RuntimeError, ValueError):
+            return False
+        return True
 
 
-def _is_plain(array: Any, out: Any) -> bool:
-    """Whether the pieces of a Zarr array are stored as the elements of `out` lie in memory, row by row."""
+def _file_bytes(path: str) -> Any:
+    """The bytes of a file; None if there is no file."""
+    try:
+        return np.fromfile(path, "u1")
+    except FileNotFoundError:
+        return None
+
+
+def zarr_reader(array: Any) -> ZarrReader:
+    """A `PieceReader` where pieces are numbers as in memory, plain or compressed by Zstandard or Blosc."""
     dtype, is_third = array.dtype, array.metadata.zarr_format == 3
-    if array.compressors or array.filters or array.shards or array.order != "C" or dtype.kind not in "biufc":
-        return False
-    if type(array.store).__name__ != "LocalStore" or is_third and type(array.serializer).__name__ != "BytesCodec":
-        return False
+    grid = type(getattr(array.metadata, "chunk_grid", None)).__name__
+    known = dtype.kind in "biufc" and dtype.isnative and array.size and array.ndim and array.fill_value is not None
+    if not known or array.filters or array.shards or array.order != "C" or is_third and grid != "RegularChunkGrid":
+        return ZarrReader(array)
+    if is_third and type(array.serializer).__name__ != "BytesCodec":
+        return ZarrReader(array)
     order = array.serializer.endian if is_third else None  # the dtype of version 2 has it
-    is_same = out.dtype == dtype and (order is None or (dtype.isnative and order.value == sys.byteorder))
-    return bool(is_same and out.ndim and out.size and out.flags.c_contiguous)
+    names = [type(one).__name__.removesuffix("Codec") for one in array.compressors]
+    checksum = names[-1:] == ["Crc32c"] and importlib.util.find_spec("google_crc32c") is not None
+    codecs = {(): "", ("Zstd",): "zstd", ("Blosc",): "blosc"}
+    codec = codecs.get(tuple(names[: len(names) - checksum]))
+    if codec is None or order is not None and order.value != sys.byteorder:
+        return ZarrReader(array)
+    return PieceReader(array, codec, checksum)
+
+
+def decoded_size(codec: str, body: Any) -> int:
+    """Bytes of a decoded piece, by the header of the stored piece; -1 if the header has no size.
+
+    Sources: RFC 8878, 3.1.1.1 (Zstandard); README_CHUNK_FORMAT of c-blosc.
+    """
+    if not codec:
+        return int(body.nbytes)
+    head = body[:18].tobytes()
+    if codec == "blosc":
+        return int.from_bytes(head[4:8], "little") if len(head) >= 16 else -1
+    if len(head) < 6 or head[:4] != b"\x28\xb5\x2f\xfd":
+        return -1
+    is_single, size = head[4] >> 5 & 1, (0, 2, 4, 8)[head[4] >> 6]
+    start = 6 - is_single + (0, 1, 2, 4)[head[4] & 3]
+    size = size or is_single
+    return int.from_bytes(head[start : start + size], "little") + 256 * (size == 2) if size else -1
 
 
 def many_requests(array: Any) -> AbstractContextManager[Any]:
@@ -280,9 +386,11 @@ def from_zarr(url: Any, component: str | None = None, chunk_size: ChunkSize = No
     own = getattr(array, "shards", None) or array.chunks
     splits = aligned_splits(shape, kind, own, chunk_size, chunks)
     folder, pieces = zarr_folder(array), [max(1, n) for n in array.chunks]  # axes without elements may have none
+    reader = zarr_reader(array)
+    decoding = 0 if isinstance(reader, PieceReader) else kind.itemsize
     return from_blocks(
-        ZarrReader(array), shape, kind, splits, name="from_zarr", takes="steps", pieces=pieces,
-        holds=(kind.itemsize, kind.itemsize, pieces_at_once(array)), pure=folder is not None,
+        reader, shape, kind, splits, name="from_zarr", takes="steps", pieces=pieces,
+        holds=(kind.itemsize, decoding, pieces_at_once(array)), pure=folder is not None,
         files=[folder] if folder else [], waits=folder is None,
     )  # fmt: skip
 

@@ -657,6 +657,8 @@ def from_blocks(
     function
         Called on a worker with a slice per axis; returns that part of the array, with the declared dtype. A method
         `function.into(slices, out)`, where there is one, writes the part to an array instead, which spares memory.
+        If the function waits and has a method `begin`, a worker calls `function.begin(slices)` ahead, and then
+        `function.into(slices, out, begun)` or `function(slices, begun)` with the result.
     shape, dtype
         Shape and dtype of the whole array.
     chunk_size, chunks
@@ -705,7 +707,7 @@ def from_blocks(
     code, paths = code_of(function) if pure else None, tuple(map(os.path.abspath, files))
     made = FromBlocks(
         label, pickled(function), takes, tuple(pieces), holds or (kind.itemsize, kind.itemsize, 1), files=paths,
-        pure=code, waits=waits, into=hasattr(function, "into") and not waits,
+        pure=code, waits=waits, into=hasattr(function, "into") and (not waits or hasattr(function, "begin")),
     )  # fmt: skip
     return Tensor(new_data(made, shape, kind, splits))
 
@@ -718,7 +720,8 @@ class FromBlocks(Operand):
     blob: bytes = field(repr=False)  # credentials may be in it
     takes: str = "chunks"  # slices that the function can be called with
     pieces: tuple[int, ...] = ()  # lengths of pieces that the function reads whole; () where not known
-    holds: tuple[int, int, int] = (0, 0, 1)  # bytes of an element, stored and being decoded; pieces read at once
+    # bytes of an element, stored and being decoded (0: in the chunk, a piece at a time); pieces read at once
+    holds: tuple[int, int, int] = (0, 0, 1)
     of: SourcePart | None = None  # the part that is read; None: the whole
     files: tuple[str, ...] = ()  # that the function reads
     pure: bytes | None = None  # `code_of` a function whose values depend on arguments and files only; None: of others
@@ -776,9 +779,10 @@ class FromBlocks(Operand):
         stored, decoding, at_once = self.holds
         count = math.prod(-(-span // piece) for span, piece in zip(spans, self.pieces)) if self.pieces else 0
         piece = math.prod(self.pieces) * stored
-        encoded, decoded = min(count, at_once) * piece, min(count, at_once, DECODED) * piece
+        encoded, decoded = min(count, at_once) * piece, min(count, at_once, DECODED if decoding else 1) * piece
         if direct:
-            return encoded + decoded
+            is_whole = spans[1:] == tuple(self.pieces[1:]) and bool(spans) and not spans[0] % self.pieces[0]
+            return encoded if not decoding and is_whole else encoded + decoded
         return encoded + max(math.prod(lengths) * decoding, math.prod(lengths) * stored + decoded)
 
     def _tile_part(self, builder: ChunkGraphBuilder, kept: Part, output: TensorMeta) -> NDArray[np.int64]:
@@ -872,15 +876,15 @@ def read_block(out: Array, inputs: Sequence[Array], params: tuple[str, bytes], a
 
 def _reads_into(blob: bytes, box: Any, out: Array) -> bool:
     """Have the function write to the chunk, by a method `into(slices, out)`; whether it could."""
-    function = unpickled(blob)
-    if (blob, box) in _begun or not hasattr(function, "into"):
+    function, slices = unpickled(blob), tuple(slice(*one) for one in box)
+    if not hasattr(function, "into") or ((blob, box) in _begun and not hasattr(function, "begin")):
         return False
-    function.into(tuple(slice(*one) for one in box), out)
+    function.into(slices, out, *_begun_before(blob, box))
     return True
 
 
 AHEAD = 32  # calls of functions that wait that are begun ahead in an executor, each in a thread
-AHEAD_BYTES = 2**27  # that they take
+AHEAD_BYTES = 2**29  # that they take
 _begun: dict[tuple[bytes, Any], Future[Any]] = {}  # by function and bounds of the box
 
 
@@ -916,13 +920,22 @@ def _threads() -> ThreadPoolExecutor:
 
 
 def _result(blob: bytes, box: Any) -> Any:
+    function, begun = unpickled(blob), _begun_before(blob, box)
+    if begun and not hasattr(function, "begin"):
+        return begun[0]
+    return function(tuple(slice(*one) for one in box), *begun)
+
+
+def _begun_before(blob: bytes, box: Any) -> list[Any]:
+    """The result of a call that was begun ahead; [] if none was."""
     begun = _begun.get((blob, box)) if _begun else None
     if begun is None:
-        return _call_of(blob, box)
+        return []
     value = begun.result()
     del _begun[blob, box]  # not before: an interrupt leaves the thread busy
-    return value
+    return [value]
 
 
 def _call_of(blob: bytes, box: Any) -> Any:
-    return unpickled(blob)(tuple(slice(*one) for one in box))
+    function = unpickled(blob)
+    return getattr(function, "begin", function)(tuple(slice(*one) for one in box))

@@ -12,6 +12,7 @@ from jmars.tensor.tensor_graph import TensorGraph
 from tests.tensor import engine
 
 zarr = pytest.importorskip("zarr")
+numcodecs = pytest.importorskip("numcodecs")
 xr = pytest.importorskip("xarray")
 PLANE = np.random.default_rng(0).random((1000, 1000))
 CUBE = np.random.default_rng(1).random((60, 18, 36)).astype("f4")
@@ -28,6 +29,12 @@ def folder(tmp_path_factory):
     sys.modules["zarr.core.sync"].cleanup_resources()  # threads of this process
 
 
+@pytest.fixture(autouse=True)
+def _semaphore_of_blosc(request):
+    yield
+    request.config.pluginmanager.get_plugin("jmars-leak-check").accept()  # numcodecs keeps it
+
+
 @pytest.fixture
 def read(monkeypatch):
     """Keys of the pieces that were read."""
@@ -37,6 +44,12 @@ def read(monkeypatch):
         found.extend([key] if "/c/" in f"/{key}" else [])
         return await get(self, key, *args, **kwargs)
 
+    def noted_file(path):
+        found.append(path)
+        return file_bytes(path)
+
+    file_bytes = zarr_arrays._file_bytes
+    monkeypatch.setattr(zarr_arrays, "_file_bytes", noted_file)
     monkeypatch.setattr(zarr.storage.LocalStore, "get", noted)
     monkeypatch.setattr(engine, "tiled", lambda graph: compile_graph(graph, {}).after)
     return found
@@ -108,34 +121,81 @@ PLAIN = {
     "compressed": {"compressors": "auto"},
     "shards": {"shards": (32, 30)},
     "narrow pieces": {"chunks": (16, 8)},
+    "gzip": {"compressors": zarr.codecs.GzipCodec()},
+    "zstd, checksum of the frame": {"compressors": zarr.codecs.ZstdCodec(level=3, checksum=True)},
+    "zstd, crc32c": {"compressors": [zarr.codecs.ZstdCodec(), zarr.codecs.Crc32cCodec()]},
+    "crc32c": {"compressors": [zarr.codecs.Crc32cCodec()]},
+    "crc32c first": {"compressors": [zarr.codecs.Crc32cCodec(), zarr.codecs.ZstdCodec()]},
+    "blosc": {"compressors": zarr.codecs.BloscCodec(cname="lz4", shuffle="shuffle"), "chunks": (16, 8)},
+    "version 2, blosc": {"zarr_format": 2, "compressors": numcodecs.Blosc()},
+    "version 2, zstd, fill": {"zarr_format": 2, "compressors": numcodecs.Zstd(), "fill_value": 9.5},
+    "version 2, filter": {"zarr_format": 2, "compressors": numcodecs.Zstd(), "filters": [numcodecs.Delta("f4")]},
+    "not a number": {"compressors": "auto", "fill_value": float("nan"), "chunks": (7, 11)},
 }
+ZARR_DECODES = {"version 2, big endian", "big endian", "columns first", "texts", "shards", "gzip", "crc32c first",
+                "version 2, filter"}  # fmt: skip
 
 
 @pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning", "ignore:The data type")
+@pytest.mark.parametrize("store", ["folder", "fsspec"])
 @pytest.mark.parametrize("name", PLAIN)
-def test_pieces_that_lie_as_in_memory_are_read_as_zarr_reads_them(name, tmp_path, monkeypatch):
+def test_pieces_are_read_as_zarr_reads_them(name, store, tmp_path, monkeypatch):
     how = {"shape": (70, 30), "chunks": (16, 30), "dtype": "f4", "compressors": None, "fill_value": 0} | PLAIN[name]
     array = zarr.create_array(f"{tmp_path}/a", **how)
     array[:50] = np.arange(1500).reshape(50, 30).astype(how["dtype"])  # the last piece is not there
-    array = zarr.open_array(f"{tmp_path}/a", mode="r")
-    reader, took = zarr_arrays.ZarrReader(array), []
-    plain = zarr_arrays._read_plain
-    monkeypatch.setattr(zarr_arrays, "_read_plain", lambda *args: took.append(plain(*args)) or took[-1])
+    array = zarr.open_array(f"{tmp_path}/a" if store == "folder" else f"file://{tmp_path}/a", mode="r")
+    reader, took, by_zarr = zarr_arrays.zarr_reader(array), [], zarr_arrays.ZarrReader.into
+    assert isinstance(reader, zarr_arrays.PieceReader) == (name not in ZARR_DECODES)
+    monkeypatch.setattr(zarr_arrays.ZarrReader, "into", lambda *args: took.append(args) or by_zarr(*args))
     for low, high in ((0, 16), (3, 9), (10, 41), (48, 64), (50, 70)):
         for step in (1, 2):
             box = slice(low, high), slice(0, 30, step)
-            out = np.full((high - low, 30 // step), 7, array.dtype)
+            out, before = np.full((high - low, 30 // step), 7, array.dtype), len(took)
             reader.into(box, out)
             np.testing.assert_array_equal(out, array[box])
-    is_plain = name not in ("big endian", "columns first", "texts", "compressed", "shards", "narrow pieces")
-    assert took == [is_plain, False, is_plain, False, is_plain, False, is_plain, False, False, False]
+            assert len(took) - before == (step == 2 or name in ZARR_DECODES)
+            np.testing.assert_array_equal(reader(box), array[box])
+    if name not in ZARR_DECODES:
+        np.testing.assert_array_equal(reader(box := (slice(9, 40), slice(2, 20)), reader.begin(box)), array[box])
 
 
-def test_a_plain_piece_of_a_wrong_size_is_an_error(tmp_path):
-    array = zarr.create_array(f"{tmp_path}/a", shape=(32, 8), chunks=(16, 8), dtype="f4", compressors=None)
-    array[:] = 1
-    reader = zarr_arrays.ZarrReader(zarr.open_array(f"{tmp_path}/a", mode="r"))
-    for size in (100, 513):
-        (tmp_path / "a/c/1/0").write_bytes(b"x" * size)
-        with pytest.raises(ValueError):
-            reader.into((slice(16, 20), slice(0, 8)), np.empty((4, 8), "f4"))
+def _damaged(tmp_path, change, **how):
+    """A reader of an array with a damaged piece in rows 16 to 31."""
+    array = zarr.create_array(f"{tmp_path}/a", shape=(32, 8), chunks=(16, 8), dtype="f4", **how)
+    array[:] = np.arange(256).reshape(32, 8)
+    piece = tmp_path / "a/c/1/0"
+    piece.write_bytes(change(piece.read_bytes()))
+    return zarr_arrays.zarr_reader(zarr.open_array(f"{tmp_path}/a", mode="r"))
+
+
+ZSTD, OTHER = zarr.codecs.ZstdCodec(), numcodecs.Zstd().encode(np.ones(100, "f4"))
+DAMAGES = {
+    "plain, short": (lambda data: data[:100], {"compressors": None}),
+    "plain, long": (lambda data: data + b"x", {"compressors": None}),
+    "empty": (lambda data: b"", {"compressors": ZSTD}),
+    "cut": (lambda data: data[:-5], {"compressors": ZSTD}),
+    "no frame": (lambda data: b"text" * 20, {"compressors": ZSTD}),
+    "fewer elements": (lambda data: OTHER, {"compressors": ZSTD}),
+    "more elements": (lambda data: numcodecs.Zstd().encode(np.ones(200, "f4")), {"compressors": ZSTD}),
+    "blosc, fewer elements": (lambda data: numcodecs.Blosc().encode(np.ones(100, "f4")),
+                              {"compressors": zarr.codecs.BloscCodec()}),
+    "another byte": (lambda data: data[:-20] + bytes([data[-20] ^ 1]) + data[-19:],
+                     {"compressors": [ZSTD, zarr.codecs.Crc32cCodec()]}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_piece_is_an_error_of_zarr(name, tmp_path):
+    change, how = DAMAGES[name]
+    reader, out = _damaged(tmp_path, change, **how), np.zeros((4, 8), "f4")
+    reader.into((slice(12, 16), slice(0, 8)), out)
+    np.testing.assert_array_equal(out, np.arange(96, 128).reshape(4, 8))
+    with pytest.raises((ValueError, RuntimeError)):
+        reader.into((slice(16, 20), slice(0, 8)), out)
+
+
+def test_the_size_of_a_frame_is_read_from_its_header():
+    for count in (1, 25, 64, 100, 16_000, 20_000, 5_000_000):
+        for codec, name in ((numcodecs.Zstd(), "zstd"), (numcodecs.Blosc(), "blosc")):
+            body = np.frombuffer(codec.encode(np.zeros(count, "u1")), "u1")
+            assert zarr_arrays.decoded_size(name, body) == count
