@@ -285,8 +285,8 @@ def test_readers_are_promised_memory_for_pieces_and_decoding(tmp_path):
     lazy = xr.open_zarr(tmp_path / "a", chunks={}, chunked_array_type="jmars", consolidated=False)
     for name, each in (
         ("packed", 8 + 8 + 4 + 1 + 4),
-        ("plain", 8 * 2),
-    ):  # bytes of an element; plain pieces are read into the chunk
+        ("plain", 8),
+    ):  # bytes of an element; plain pieces are decoded into the chunk
         graph = TensorGraph.of([lazy[name].data.data])
         assert compile_graph(graph, {}).after.work.max() == each * 400
 
