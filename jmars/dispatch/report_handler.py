@@ -93,7 +93,7 @@ class ReportHandler:
             self._dispatcher.dispatch()
             return
         if stop is not None and stop[0] == RETAINED:
-            self._recycling.retained(worker, stop[1])
+            self._recycling.retained(worker, *stop[1:])
             self._memory.advance()
             return
         if not worker.batches:

@@ -289,9 +289,9 @@ class WorkerRecycling:
     def __init__(self, memory: HostMemory, workers: Sequence[Worker], speculation: SpeculativeExecution) -> None:
         self._memory, self._workers, self._speculation = memory, workers, speculation
 
-    def retained(self, worker: Worker, nbytes: int) -> None:
-        """An executor measured the memory that functions left allocated."""
-        if self._memory.retained.update(worker.index, nbytes):
+    def retained(self, worker: Worker, nbytes: int, imported: bool) -> None:
+        """An executor measured the memory that functions left allocated; `imported`: functions imported modules."""
+        if self._memory.retained.update(worker.index, nbytes, imported):
             self.recycle(worker)
 
     def recycle(self, worker: Worker) -> None:

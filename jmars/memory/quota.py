@@ -7,9 +7,9 @@ Source: docs/explanation/seeds.md, "Memory management".
 Accounts for memory retained by user functions between calls, and tells when to recycle a worker.
 
 A function may leave memory allocated in the executor: an imported library, a cache, a leak. Retained memory beyond a
-slack is promised to the executor like scratch, so chunks make room. Memory retained after the first functions
-counts as their need; an executor that goes on growing is recycled between two batches. Executors measure retained
-memory (`RlimitGuard`). Source: docs/explanation/memory.md.
+slack is promised to the executor like scratch, so chunks make room. Memory retained after the first functions, and
+after imports, counts as their need; an executor that goes on growing is recycled between two batches. Executors measure
+retained memory (`RlimitGuard`). Source: docs/explanation/memory.md.
 
 Decides how much memory a user's function is promised.
 
@@ -101,7 +101,7 @@ def bound(first: int, slack: int, most: int, recycled: int) -> int:
     Parameters
     ----------
     first
-        Bytes retained after its first functions.
+        Bytes retained after its first functions, or after the last imports.
     slack, most
         Bytes by which that may grow at first, and ever.
     recycled
@@ -129,7 +129,7 @@ class RetainedMemory:
     def __init__(self, quota: Quota, capacity: int, slack: int, workers: int) -> None:
         self._quota, self._slack, self._capacity, self._workers = quota, slack, capacity, workers
         self._nbytes: dict[int, int] = {}  # by worker
-        self._first: dict[int, int] = {}  # by worker: bytes after the first functions of its process
+        self._first: dict[int, int] = {}  # by worker: bytes after the first functions, or the last imports
         self._recycled: dict[int, int] = {}  # by worker: number of recyclings
 
     @property
@@ -145,9 +145,14 @@ class RetainedMemory:
         """Whether the process of a worker retains more than the slack."""
         return self._nbytes.get(worker, 0) > self._slack
 
-    def update(self, worker: int, nbytes: int) -> bool:
-        """Account for a measurement; returns whether the worker exceeds the bound and must be recycled."""
+    def update(self, worker: int, nbytes: int, imported: bool = False) -> bool:
+        """Account for a measurement; returns whether the worker exceeds the bound and must be recycled.
+
+        `imported`: functions imported modules, as the next process would again, so the bound begins anew.
+        """
         self._nbytes[worker] = nbytes
+        if imported:
+            self._first.pop(worker, None)
         first = self._first.setdefault(worker, nbytes)
         self.settle()
         most = self._capacity // MOST_PART // self._workers

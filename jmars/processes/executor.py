@@ -147,6 +147,7 @@ def run_executor(
     gc.set_threshold(700, 10, 10)  # Python's own: cycles of users' functions may hold much memory
     trim_from = max(TRIM_BYTES, arena_size // TRIM_PART // workers)  # ample memory stays, faulted in
     trim = ran_functions = False
+    modules = len(sys.modules)  # at the last report of retained memory
     gpu = None if open_gpu is None else open_gpu(memory)
     if gpu is not None:
         link.sendall(pack(ExecutorReport(0, [], 0, 0, gpu.warm_up(), [])))
@@ -156,7 +157,9 @@ def run_executor(
             granted.trimmed()
             trim = False
         if ran_functions and (kept := granted.left_behind()) is not None:
-            link.sendall(pack(ExecutorReport(0, [], 0, 0, RetainedBytes(RETAINED, kept), [])))
+            retained = RetainedBytes(RETAINED, kept, len(sys.modules) > modules)
+            modules = len(sys.modules)
+            link.sendall(pack(ExecutorReport(0, [], 0, 0, retained, [])))
         ran_functions = False
         if gpu is not None and not select.select([link], [], [], 0)[0]:
             gpu.settle(lambda told: link.sendall(pack(told)))

@@ -123,6 +123,7 @@ class RetainedBytes(NamedTuple):
 
     kind: str  # RETAINED
     nbytes: int
+    imported: bool  # whether modules were imported since the last report
 
 
 class OperandFailed(NamedTuple):

@@ -14,8 +14,8 @@ PAGES = 64 * LEAST_SLACK // 4096
 USERS = [program(users=True)]
 
 
-def kept(size):
-    return (0, [], 0, 0, (RETAINED, size), [])
+def kept(size, imported=False):
+    return (0, [], 0, 0, (RETAINED, size, imported), [])
 
 
 def host(workers=1):
@@ -93,6 +93,18 @@ def test_first_memory_of_a_process_is_no_reason_and_renewals_give_more():
             one.say(*kept(6 * slack + more * slack))
             assert ends == ["worker-0"]
             gone(one)
+
+
+@in_loop
+def test_memory_of_imports_is_no_reason():
+    with host() as one:
+        ends, slack = killed(one), one.execution.memory.functions.slack
+        one.say(*kept(100))
+        one.say(*kept(5 * slack, imported=True))
+        one.say(*kept(5 * slack + slack // 2))
+        assert not ends
+        one.say(*kept(7 * slack))
+        assert ends == ["worker-0"]
 
 
 @in_loop
