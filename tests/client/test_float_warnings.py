@@ -84,6 +84,24 @@ def test_the_warnings_are_numpys(name: str, tensor: Any) -> None:
     assert told(lambda: program(mt, tensor(A), tensor(N)).fetch()) == theirs, name
 
 
+EMPTY = {
+    "nanmean": "Mean of empty slice",
+    "nanmax": "All-NaN slice encountered",
+    "nanmedian": "All-NaN slice encountered",
+    "nanstd": "Degrees of freedom <= 0 for slice.",
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_filters_at_the_line_hold_for_slices_without_elements(name: str, cluster: Any) -> None:
+    x = mt.asarray(np.full((4, 6), np.nan), chunk_size=2)
+    for action, words, count in (("ignore", "", 0), ("ignore", EMPTY[name], 0), ("ignore", "another", 1)):
+        with warnings.catch_warnings():
+            warnings.filterwarnings(action, words)
+            value = getattr(mt, name)(x, axis=0)
+        assert len(told(value.fetch)) == count
+
+
 def chain(np: Any, x: Any) -> Any:
     a = 1 / x
     b = 2 / (x + 1)

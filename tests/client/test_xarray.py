@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import warnings
 
 import numpy as np
 import pytest
@@ -449,3 +450,12 @@ def test_text_of_variable_length_stays_in_this_process(cluster, tmp_path, reques
     xr.testing.assert_equal(opened.compute(), stored)
     xr.testing.assert_equal(opened.groupby("name").sum().compute(), stored.groupby("name").sum())
     xr.testing.assert_equal(opened.isel(place=[3, 0]).compute(), stored.isel(place=[3, 0]))
+
+
+@pytest.mark.parametrize("function", ["mean", "max", "std", "var"])
+def test_missing_values_are_reduced_without_warnings_as_by_xarray(function, cluster):
+    data = xr.DataArray(np.full((4, 6), np.nan), dims=("time", "x"))
+    lazy = data.chunk(time=2, chunked_array_type="jmars")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert getattr(lazy, function)("time").compute().identical(getattr(data, function)("time"))

@@ -450,25 +450,25 @@ def _ignored(name: str, bits: int) -> int:
         _known = filters, known = list(warnings.filters), {}
     found = known.get((name, bits))
     if found is None:
-        found = known[name, bits] = _ignored_by(filters, name, bits)
+        texts = {bit: f"{words} encountered in {name}" for bit, words in WORDS.items() if bits & bit}
+        found = known[name, bits] = sum(bit for bit, text in texts.items() if is_ignored(text))
     return found
 
 
-def _ignored_by(filters: Sequence[Any], name: str, bits: int) -> int:
-    found = 0
-    for action, text, category, module, line in filters:
-        if category not in _MATCHING or module is not None or line:
-            continue
-        matched = bits
-        if text is not None:
-            texts = {bit: f"{words} encountered in {name}" for bit, words in WORDS.items() if bits & bit}
-            matched = sum(bit for bit, one in texts.items() if text.match(one))
-        if action == "ignore":
-            found |= matched
-        bits &= ~matched
-        if not bits:
-            break
-    return found
+def is_ignored(text: str) -> bool:
+    """Whether Python's filters ignore a RuntimeWarning of this text wherever the warning comes from.
+
+    Examples
+    --------
+    >>> with warnings.catch_warnings():
+    ...     warnings.filterwarnings("ignore", "Mean of empty")
+    ...     is_ignored("Mean of empty slice")
+    True
+    """
+    for action, wanted, category, module, line in warnings.filters:
+        if category in _MATCHING and module is None and not line and (wanted is None or wanted.match(text)):
+            return bool(action == "ignore")
+    return False
 
 
 @offers("real")

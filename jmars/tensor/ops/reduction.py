@@ -32,7 +32,7 @@ from jmars.tensor.operand import Operand, Splits, TensorMeta, Unknown, is_known,
 from jmars.tensor.ops.arguments import assign_out, element, is_given, loop_dtype, trial, write_out
 from jmars.tensor.ops.chunks import add_by_class, chunk_classes, chunk_type, length_kind, run_reduction
 from jmars.tensor.ops.constants import full
-from jmars.tensor.ops.formula import Formula
+from jmars.tensor.ops.formula import Formula, is_ignored
 from jmars.tensor.ops.numpy_code import offer_numpys
 from jmars.tensor.ops.shape import concatenate, names_no_axis, normal_axis, ravel, slice_axis
 from jmars.tensor.ops.ufuncs import astype, astype_unsafe, native, ufunc
@@ -457,8 +457,11 @@ def element_count(x: Tensor, axis: Any, keepdims: Any, where: Any) -> Any:
 def warn_where(condition: Any, value: Tensor, text: str) -> Tensor:
     """`value`, computed with a warning at the user's line if the condition holds for an element.
 
-    The workers divide 0 by 0 there, and tell that as any floating point error (docs/decisions/0055).
+    The workers divide 0 by 0 there, and tell that as any floating point error (docs/decisions/0055), unless Python's
+    filters ignore the warning now.
     """
+    if is_ignored(text):
+        return value
     formula = Formula("warn")
     wrong, read = formula.read(condition), formula.read(value)
     if wrong.number == -1:  # known at once
