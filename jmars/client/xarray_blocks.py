@@ -196,8 +196,9 @@ def _checked(key: Hashable, one: Variable, dims: tuple[Hashable, ...], lengths: 
     if value.dtype.kind == dtype.kind and dtype.kind in "SU" and value.dtype.itemsize < dtype.itemsize:
         value = value.astype(dtype)  # shorter text
     if (one.dims, value.shape, value.dtype) != (dims, shape, dtype):
+        what = "the array" if type(key).__name__ == "ReprObject" else repr(key)  # an array's own name
         raise ValueError(
-            f"the function gave {key!r} as {value.dtype} of shape {value.shape} along {one.dims}, and the template has "
+            f"the function gave {what} as {value.dtype} of shape {value.shape} along {one.dims}, and the template has "
             f"{dtype} of shape {shape} along {dims}; correct the template or the function"
         )
     return value

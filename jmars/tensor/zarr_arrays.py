@@ -536,7 +536,7 @@ def refuse_sources(tensor: Tensor, places: Iterable[Place]) -> None:
             where, path = zarr_place(read)
             for system, target in places:
                 if where == system and (not target or f"{path}/".startswith(f"{target}/")):
-                    raise ValueError(f"x is computed from {read.store_path}; write it to another place")
+                    raise ValueError(f"the data are computed from {read.store_path}; write to another place")
 
 
 def sources(tensor: Tensor) -> Iterator[Any]:

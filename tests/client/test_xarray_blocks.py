@@ -203,3 +203,9 @@ def test_a_call_that_cannot_be_is_refused_at_once(cluster, lazy, name):
     call, kind, message = REFUSED[name]
     with pytest.raises(kind or jmars.errors.UnsupportedError, match=message):
         call(lazy)
+
+
+def test_an_error_of_an_array_names_no_data_set(cluster, lazy):
+    found = xr.map_blocks(lambda block: block > 0, lazy.a, template=lazy.a)
+    with pytest.raises(ValueError, match="the function gave the array as bool of shape"):
+        found.compute()

@@ -205,15 +205,15 @@ def test_a_data_set_is_not_written_over_its_source(lazy, cluster, tmp_path):
     lazy.to_zarr(place, consolidated=False)
     before = stored(place)
     with xr.open_zarr(place, consolidated=False, chunked_array_type="jmars") as opened:
-        with pytest.raises(ValueError, match=r"x is computed from .*a.zarr/[ab]; write it to another place"):
+        with pytest.raises(ValueError, match=r"the data are computed from .*a.zarr/[ab]; write to another place"):
             (opened * 2).to_zarr(place, mode="w", consolidated=False)
-        with pytest.raises(ValueError, match="is computed from"):
+        with pytest.raises(ValueError, match="are computed from"):
             (opened[["a"]] + opened.b).to_zarr(f"{tmp_path}/../{tmp_path.name}/a.zarr", mode="a", consolidated=False)
         for crossed in (opened.rename(a="b", b="a"), opened.assign(a=opened.b * 2, b=opened.a * 2)):
-            with pytest.raises(ValueError, match="is computed from"):
+            with pytest.raises(ValueError, match="are computed from"):
                 crossed.to_zarr(place, mode="a", consolidated=False)
         (opened * 2).load()  # the elements are not held
-        with pytest.raises(ValueError, match="is computed from"):
+        with pytest.raises(ValueError, match="are computed from"):
             (opened * 2).to_zarr(place, mode="w", consolidated=False)
         assert stored(place).identical(before)
         opened.assign(c=opened.a * 2).to_zarr(place, mode="a", consolidated=False)
@@ -229,7 +229,7 @@ def test_a_tree_is_not_written_over_its_source(lazy, cluster, tmp_path):
     tree.to_zarr(place, consolidated=False)
     how = {"engine": "zarr", "consolidated": False}
     opened = xr.open_datatree(place, chunks={}, chunked_array_type="jmars", **how)
-    with pytest.raises(ValueError, match=r"x is computed from .*a.zarr/g/[ab]; write it to another place"):
+    with pytest.raises(ValueError, match=r"the data are computed from .*a.zarr/g/[ab]; write to another place"):
         (opened * 2).to_zarr(place, mode="w", consolidated=False)
     (opened * 2).to_zarr(tmp_path / "b.zarr", mode="w", consolidated=False)
     for name, by in (("a.zarr", 1), ("b.zarr", 2)):

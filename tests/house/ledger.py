@@ -101,7 +101,7 @@ TABLE = """
             reports/*
   4040  local deploy and actors
             deploy/* actors/*
-  1096  xarray
+  1097  xarray
             client/xarray*.py
   4650  client core
             client/*

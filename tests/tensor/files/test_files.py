@@ -65,7 +65,7 @@ def test_a_zarr_array_is_not_written_over_from_itself(cluster, tmp_path):
     mt.to_zarr(mt.asarray(VALUES, chunks=3), tmp_path / "a")
     read = mt.from_zarr(tmp_path / "a") * 2
     for place in (tmp_path / "a", zarr.open_array(tmp_path / "a")):
-        with pytest.raises(ValueError, match="x is computed from"):
+        with pytest.raises(ValueError, match="the data are computed from"):
             mt.to_zarr(read, place, overwrite=True)
     mt.to_zarr(read, tmp_path / "b")
     mt.to_zarr(read.execute(), tmp_path / "a", overwrite=True)
@@ -82,7 +82,7 @@ def test_options_of_access_do_not_hide_that_a_zarr_array_is_written_over(cluster
     mt.to_zarr(mt.asarray(VALUES, chunks=3), tmp_path / "a")
     read = mt.from_zarr(f"far://{tmp_path}/a", storage_options={"key": "mine", "endpoint_url": "here"}) * 2
     own = {"key": "other", "client_kwargs": {"endpoint_url": "here"}}
-    with pytest.raises(ValueError, match="x is computed from"):
+    with pytest.raises(ValueError, match="the data are computed from"):
         mt.to_zarr(read, f"far://{tmp_path}/a", overwrite=True, storage_options=own)
     with pytest.raises(zarr.errors.ContainsArrayError):  # of another server
         mt.to_zarr(read, f"far://{tmp_path}/a", storage_options={"endpoint_url": "there"})
@@ -95,7 +95,7 @@ def test_a_zarr_array_is_not_written_over_by_another_name(cluster, tmp_path, sou
     mt.to_zarr(mt.asarray(VALUES, chunks=3), tmp_path / "s", "g/a")
     read = mt.from_zarr(source.replace("//", f"//{tmp_path}") if "://" in source else tmp_path / source) * 2
     for place, component in (("s", "g/a"), ("s/g/a", None), ("s", "g"), ("link/g", None), ("link", "g/a")):
-        with pytest.raises(ValueError, match="x is computed from"):
+        with pytest.raises(ValueError, match="the data are computed from"):
             mt.to_zarr(read, tmp_path / place, component, overwrite=True)
     mt.to_zarr(read, tmp_path / "s", "g/ab")
     np.testing.assert_array_equal(zarr.open_array(tmp_path / "s/g/ab")[...], VALUES * 2)
