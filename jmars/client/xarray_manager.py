@@ -37,6 +37,7 @@ import cloudpickle
 import numpy as np
 import xarray
 from xarray import Coordinates, Dataset, Variable
+from xarray.coding import variables
 from xarray.computation import nanops, weighted
 from xarray.core import duck_array_ops, groupby, indexing, nputils, parallel, utils
 from xarray.namedarray import pycompat
@@ -136,8 +137,8 @@ class JmarsManager(ChunkManagerEntrypoint[Any]):
         if isinstance(data, np.ndarray):
             return as_tensor(data, chunks=splits)
         zarr_array = _zarr_array(data)
-        if zarr_array is not None and _is_read_as_stored(data) and opens_on_workers(zarr_array):
-            return from_zarr(zarr_array, chunks=splits)
+        if zarr_array is not None and (found := _decoded(data, zarr_array, splits)) is not None:
+            return found
         waits = zarr_array is not None and is_shared(zarr_array.store) and zarr_folder(zarr_array) is None
         at_once = 1 if zarr_array is None else pieces_at_once(zarr_array)
         how: Any = {"name": "read", "takes": "steps", "pieces": _pieces(data), "holds": (*_bytes(data), at_once)}
@@ -295,13 +296,40 @@ def _pieces(data: Any) -> tuple[int, ...]:
     return tuple(found.chunks) if found is not None and found.shape == shape else ()
 
 
-def _is_read_as_stored(data: Any) -> bool:
-    """Whether the layers of xarray's over a whole Zarr array decode nothing: workers read it without xarray."""
+def _decoded(data: Any, zarr_array: Any, splits: Splits) -> Tensor | None:
+    """A whole Zarr array, decoded as layers of xarray's do by functions of tensors: workers do without xarray.
+
+    None for arrays that only this process opens, for parts, and if a layer does anything else: times, text.
+    """
+    if not _pieces(data) or not opens_on_workers(zarr_array) or zarr_array.dtype.kind not in "biufc":
+        return None
     layers = [data]
     while hasattr(layers[-1], "array"):
         layers.append(layers[-1].array)
-    passes = all(type(one).__name__ in PLAIN_LAYERS for one in layers[:-1])
-    return passes and bool(_pieces(data)) and data.dtype == _zarr_array(data).dtype and data.dtype.kind in "biufc"
+    found: Any = from_zarr(zarr_array, chunks=splits)
+    for layer in reversed(layers[:-1]):
+        if type(layer).__name__ not in PLAIN_LAYERS:
+            found = _decoded_by(getattr(layer, "func", None), found)
+        if found is None or (found.shape, found.dtype) != (layer.shape, layer.dtype):
+            return None
+    return as_tensor(found)
+
+
+def _decoded_by(step: Any, x: Tensor) -> Any:
+    """The elements with a scale and an offset, or NaN in place of fill values; None for other steps of xarray's."""
+    if not isinstance(step, functools.partial) or x.dtype.kind not in "biuf":
+        return None
+    fills = [*step.keywords.get("encoded_fill_values", ())]
+    factors = [step.keywords.get(name) or 0 for name in ("scale_factor", "add_offset")]
+    if np.asarray(fills + factors).dtype.kind not in "biuf":  # text
+        return None
+    if step.func is variables._scale_offset_decoding:
+        return step(x)
+    if step.func is not variables._apply_mask or not fills or (kind := np.dtype(step.keywords["dtype"])).kind != "f":
+        return None
+    x = x.astype(kind)  # `_apply_mask` would make an array of NumPy
+    missing = functools.reduce(mt.logical_or, [mt.equal(x, fill) for fill in fills])
+    return mt.where(missing, kind.type(step.keywords["decoded_fill_value"]), x)
 
 
 def _bytes(data: Any) -> tuple[int, int]:

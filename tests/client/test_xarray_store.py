@@ -280,11 +280,14 @@ def test_readers_find_a_variable_when_it_is_whole(lazy, cluster, tmp_path):
 
 def test_readers_are_promised_memory_for_pieces_and_decoding(tmp_path):
     packed = {"scale_factor": 0.1, "_FillValue": -9, "dtype": "i4", "chunks": (4, 100)}
-    data = xr.Dataset({name: (("t", "x"), np.ones((8, 100))) for name in ("packed", "plain")})
-    data.to_zarr(tmp_path / "a", encoding={"packed": packed, "plain": {"chunks": (4, 100)}}, consolidated=False)
+    unsigned = packed | {"_FillValue": 9, "_Unsigned": "true"}
+    encoding = {"packed": packed, "unsigned": unsigned, "plain": {"chunks": (4, 100)}}
+    data = xr.Dataset({name: (("t", "x"), np.ones((8, 100))) for name in encoding})
+    data.to_zarr(tmp_path / "a", encoding=encoding, consolidated=False)
     lazy = xr.open_zarr(tmp_path / "a", chunks={}, chunked_array_type="jmars", consolidated=False)
     for name, each in (
-        ("packed", 8 + 8 + 4 + 1 + 4),
+        ("packed", 4 + 4),
+        ("unsigned", 8 + 8 + 4 + 4 + 1 + 4),  # by layers of xarray's
         ("plain", 8),
     ):  # bytes of an element; plain pieces are decoded into the chunk
         graph = TensorGraph.of([lazy[name].data.data])

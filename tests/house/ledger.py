@@ -101,7 +101,7 @@ TABLE = """
             reports/*
   4040  local deploy and actors
             deploy/* actors/*
-  1097  xarray
+  1125  xarray
             client/xarray*.py
   4650  client core
             client/*

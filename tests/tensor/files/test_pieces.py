@@ -23,8 +23,10 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("arrays")
     zarr.create_array(f"{folder}/plane.zarr", data=PLANE, chunks=(50, 50))
     zarr.create_array(f"{folder}/shards.zarr", data=PLANE, chunks=(50, 50), shards=(200, 200))
-    cube = xr.Dataset({"t": (("time", "lat", "lon"), CUBE)})
-    cube.to_zarr(f"{folder}/cube.zarr", encoding={"t": {"chunks": (1, 18, 36)}}, consolidated=False)
+    cube = xr.Dataset(dict.fromkeys(("t", "packed"), (("time", "lat", "lon"), CUBE)))
+    packing = {"dtype": "i4", "scale_factor": 1e-9, "_FillValue": -1}
+    encoding = {"t": {"chunks": (1, 18, 36)}, "packed": {"chunks": (1, 18, 36), **packing}}
+    cube.to_zarr(f"{folder}/cube.zarr", encoding=encoding, consolidated=False)
     yield folder
     sys.modules["zarr.core.sync"].cleanup_resources()  # threads of this process
 
@@ -101,8 +103,9 @@ def test_pieces_are_known(folder, read):
         (lambda t: (t * 2).isel(lat=9, lon=18), 60),
     ],
 )
-def test_arrays_of_xarray_are_read_where_they_are_needed(function, needed, chunks, folder, read):
-    t = xr.open_zarr(f"{folder}/cube.zarr", chunks=chunks, chunked_array_type="jmars", consolidated=False).t
+@pytest.mark.parametrize("name", ["t", "packed"])
+def test_arrays_of_xarray_are_read_where_they_are_needed(name, function, needed, chunks, folder, read):
+    t = xr.open_zarr(f"{folder}/cube.zarr", chunks=chunks, chunked_array_type="jmars", consolidated=False)[name]
     del read[:]
     value = engine.OneByOne().fetch(function(t).data.data)
     np.testing.assert_allclose(value, function(xr.DataArray(CUBE, dims=t.dims)), rtol=1e-5)
