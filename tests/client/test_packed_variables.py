@@ -117,7 +117,7 @@ def test_a_packed_variable_is_not_written_over_its_source(cluster, tmp_path):
     packing = {"v": {"dtype": "i2", "scale_factor": 0.5, "_FillValue": -1}}
     xr.Dataset({"v": ("x", np.arange(8.0))}).to_zarr(tmp_path / "a", consolidated=False, encoding=packing)
     data = xr.open_zarr(tmp_path / "a", chunked_array_type="jmars", consolidated=False)
-    with pytest.raises(ValueError, match=r"x is computed from .*a/v; write it to another place"):
+    with pytest.raises(ValueError, match=r"the data are computed from .*a/v; write to another place"):
         (data * 2).to_zarr(tmp_path / "a", mode="w", consolidated=False)
 
 
