@@ -92,6 +92,7 @@ class Quota:
 log = logging.getLogger("jmars.worker")
 
 MOST_PART = 4  # of the memory, shared by all workers: retained memory may grow by that part at most
+MOST_IMPORTS = 8  # after which a process is held to the bound as if nothing was imported
 NAME = "retained memory"  # name of its promises in the quota, by worker
 
 
@@ -130,6 +131,7 @@ class RetainedMemory:
         self._quota, self._slack, self._capacity, self._workers = quota, slack, capacity, workers
         self._nbytes: dict[int, int] = {}  # by worker
         self._first: dict[int, int] = {}  # by worker: bytes after the first functions, or the last imports
+        self._imports: dict[int, int] = {}  # by worker: imports of its process that moved `_first`
         self._recycled: dict[int, int] = {}  # by worker: number of recyclings
 
     @property
@@ -148,10 +150,11 @@ class RetainedMemory:
     def update(self, worker: int, nbytes: int, imported: bool = False) -> bool:
         """Account for a measurement; returns whether the worker exceeds the bound and must be recycled.
 
-        `imported`: functions imported modules, as the next process would again, so the bound begins anew.
+        `imported`: functions imported modules, as the next process would again, so the bound begins anew, a few times.
         """
         self._nbytes[worker] = nbytes
-        if imported:
+        if imported and self._imports.setdefault(worker, 0) < MOST_IMPORTS:
+            self._imports[worker] += 1
             self._first.pop(worker, None)
         first = self._first.setdefault(worker, nbytes)
         self.settle()
@@ -176,8 +179,8 @@ class RetainedMemory:
 
     def reset(self, worker: int) -> None:
         """A worker has a new process without retained memory."""
-        self._nbytes.pop(worker, None)
-        self._first.pop(worker, None)
+        for record in (self._nbytes, self._first, self._imports):
+            record.pop(worker, None)
         self._quota.release(NAME, worker)
 
 

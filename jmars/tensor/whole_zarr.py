@@ -263,7 +263,7 @@ class _Claim:
 
     def __init__(self, array: Any) -> None:
         self.array, self.number, self.token = array, 0, secrets.token_hex(8)
-        self.seen = float("-inf")  # time at which the store last had the claim, by the monotonic clock
+        self.is_checked = False  # whether the store had the claim at the end of the write
         self.place = getattr(array, "store_path", array)
 
     def key(self, number: int) -> str:
@@ -275,7 +275,6 @@ class _Claim:
 
     async def take(self) -> None:
         """Make the claim; raises StorageError if a second writer has a valid claim."""
-        now = time.monotonic()
         while not await _made(self.array.store, self.key(self.number), self.content()):
             found = await self.read()
             if found is not None and found["token"] == self.token:  # the answer of the first try was lost
@@ -283,8 +282,6 @@ class _Claim:
             if found is not None and _holds(found):
                 raise _being_written(self.place, found)
             self.number += found is not None
-            now = time.monotonic()
-        self.seen = now
 
     async def read(self) -> Any:
         """Facts of the claim's object; None if there is no object."""
@@ -294,25 +291,19 @@ class _Claim:
         """Renew the claim."""
         from zarr.core.buffer import default_buffer_prototype
 
-        if await self.is_there():
+        if (await self.read() or {}).get("token") == self.token:
             content = default_buffer_prototype().buffer.from_bytes(self.content())
             await self.array.store.set(self.key(self.number), content)
 
-    async def is_there(self) -> bool:
-        """Whether the store has the claim."""
-        now = time.monotonic()
-        found = (await self.read() or {}).get("token") == self.token
-        self.seen = now if found else float("-inf")
-        return found
-
     async def check(self) -> None:
         """Raise StorageError if the claim is gone, or of a second writer."""
-        if not await self.is_there():
+        self.is_checked = (await self.read() or {}).get("token") == self.token
+        if not self.is_checked:
             raise StorageError(f"another program removed {self.place} while it was written; write again")
 
     async def release(self) -> None:
         """Remove the claim, and void ones before it."""
-        if time.monotonic() - self.seen < EXPIRY / 2 or await self.is_there():
+        if self.is_checked or (await self.read() or {}).get("token") == self.token:
             for number in range(self.number + 1):
                 await self.array.store.delete(self.key(number))
 

@@ -106,6 +106,8 @@ class PieceReader(ZarrReader):
     def __init__(self, array: Any, codec: str, checksum: bool) -> None:
         super().__init__(array)
         self.codec, self.checksum = codec, checksum
+        # other stores, as one derived from zarr's, may keep other bytes than they give
+        self.folder = zarr_folder(array) if type(array.store).__module__.startswith("zarr.storage.") else None
 
     def __call__(self, box: tuple[slice, ...], begun: Any = None) -> Any:
         """The elements of a box, of which `begin` has read pieces."""
@@ -113,13 +115,17 @@ class PieceReader(ZarrReader):
         self.into(box, out, begun)
         return out
 
-    def begin(self, box: tuple[slice, ...]) -> dict[tuple[int, ...], Any]:
-        """The first stored pieces of a box, up to `pieces_at_once`; None for a missing piece."""
+    def begin(self, box: tuple[slice, ...]) -> Any:
+        """The first stored pieces of a box, up to `pieces_at_once`, None for a missing piece; elements for steps."""
+        if _has_steps(box):
+            return super().__call__(box)
         return self._stored(list(islice(self._places(box), pieces_at_once(self.array))))
 
     def into(self, box: tuple[slice, ...], out: Any, begun: Any = None) -> None:
         """Write the elements of a box to an array; zarr raises the error for a piece that cannot be decoded."""
-        if any(one.step not in (None, 1) for one in box) or not self._decode(box, out, dict(begun or ())):
+        if isinstance(begun, np.ndarray):
+            out[...] = begun
+        elif _has_steps(box) or not self._decode(box, out, {} if begun is None else begun):
             super().into(box, out)
 
     def _places(self, box: tuple[slice, ...]) -> Iterator[tuple[int, ...]]:
@@ -130,7 +136,7 @@ class PieceReader(ZarrReader):
         """Bytes of pieces in the store."""
         from zarr.core.buffer.cpu import buffer_prototype
 
-        folder, array = zarr_folder(self.array), self.array
+        array, folder = self.array, self.folder
         names = [array.metadata.encode_chunk_key(place) for place in places]
         if folder is not None:
             return {place: _file_bytes(os.path.join(folder, name)) for place, name in zip(places, names)}
@@ -140,14 +146,14 @@ class PieceReader(ZarrReader):
 
     def _decode(self, box: tuple[slice, ...], out: Any, stored: dict[tuple[int, ...], Any]) -> bool:
         """Decode the pieces of a box into an array; returns whether all pieces were decoded."""
-        lengths, places, folder = self.array.chunks, self._places(box), zarr_folder(self.array)
+        lengths, places = self.array.chunks, self._places(box)
         piece: Any = None  # elements of a piece that is not whole in `out`, or not in one line
-        while some := list(islice(places, 1 if folder else pieces_at_once(self.array))):
+        while some := list(islice(places, 1 if self.folder else pieces_at_once(self.array))):
             for place in some:
                 starts = [k * n for k, n in zip(place, lengths)]
                 held = [slice(max(b.start, k), min(b.stop, k + n)) for b, k, n in zip(box, starts, lengths)]
                 part = out[tuple(slice(one.start - b.start, one.stop - b.start) for one, b in zip(held, box))]
-                if folder and self._read_rows(place, held[0].start - starts[0], part):
+                if self._read_rows(place, held[0].start - starts[0], part):
                     continue
                 if place not in stored:
                     stored |= self._stored([one for one in some[some.index(place) :] if one not in stored])
@@ -166,10 +172,14 @@ class PieceReader(ZarrReader):
 
     def _read_rows(self, place: tuple[int, ...], first: int, part: Any) -> bool:
         """Read rows of an uncompressed piece from a file into a contiguous array; returns whether this was done."""
-        folder, (n, *lengths) = str(zarr_folder(self.array)), self.array.chunks
-        if self.codec or self.checksum or [*part.shape[1:]] != lengths or not part.flags.c_contiguous:
+        n, *lengths = self.array.chunks
+        is_coded = self.folder is None or self.codec or self.checksum
+        if is_coded or [*part.shape[1:]] != lengths or not part.flags.c_contiguous:
             return False
-        path, row_bytes = os.path.join(folder, self.array.metadata.encode_chunk_key(place)), part.nbytes // len(part)
+        path, row_bytes = (
+            os.path.join(str(self.folder), self.array.metadata.encode_chunk_key(place)),
+            part.nbytes // len(part),
+        )
         try:
             with open(path, "rb", buffering=0) as file:
                 file.seek(first * row_bytes)
@@ -186,17 +196,24 @@ class PieceReader(ZarrReader):
             if google_crc32c.value(body[:-4]) != int.from_bytes(body[-4:].tobytes(), "little"):
                 return False
             body = body[:-4]
-        if decoded_size(self.codec, body) != piece.nbytes:
+        size, flat = decoded_size(self.codec, body), piece.reshape(-1).view("u1")
+        if size not in (flat.nbytes, -1):
             return False
-        flat = piece.reshape(-1).view("u1")
         try:
-            if self.codec:
-                import_module(f"numcodecs.{self.codec}").decompress(body, flat)
-            else:
+            if not self.codec:
                 flat[:] = body
+            elif size == -1:  # numcodecs does not tell how much of an array it fills
+                found = np.frombuffer(import_module(f"numcodecs.{self.codec}").decompress(body), "u1")
+                flat[:] = found.reshape(flat.shape)
+            else:
+                import_module(f"numcodecs.{self.codec}").decompress(body, flat)
         except (RuntimeError, ValueError):
             return False
         return True
+
+
+def _has_steps(box: tuple[slice, ...]) -> bool:
+    return any(one.step not in (None, 1) for one in box)
 
 
 def _file_bytes(path: str) -> Any:

@@ -100,6 +100,11 @@ def test_filters_at_the_line_hold_for_slices_without_elements(name: str, cluster
             warnings.filterwarnings(action, words)
             value = getattr(mt, name)(x, axis=0)
         assert len(told(value.fetch)) == count
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.filterwarnings("always", module=__name__)
+        value = getattr(mt, name)(x, axis=0)
+    assert len(told(value.fetch)) == 1, "a filter of the module comes first"
 
 
 def chain(np: Any, x: Any) -> Any:

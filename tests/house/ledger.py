@@ -18,11 +18,11 @@ TABLE = """
             tensor/ops/*random*
    905  parts: only what results need is read
             tensor/parts.py optimize/parts.py optimize/sources.py
-  2805  files
+  2824  files
             tensor/files.py tensor/zarr_arrays.py tensor/whole_zarr.py tensor/ops/npy.py tensor/atomic_file.py
   1889  formats of images, telescopes, weather and tables
             tensor/formats/*
- 16225  NumPy functions
+ 16227  NumPy functions
             tensor/ops/*
   2055  masked arrays
             tensor/ma/*
@@ -81,7 +81,7 @@ TABLE = """
             engines/* deploy/engine_head.py client/engine_clusters.py
    690  output of functions
             processes/output.py dispatch/output_reports.py client/job_output.py
-  8632  host: memory, dispatch, processes
+  8635  host: memory, dispatch, processes
             memory/* dispatch/* processes/* worker/* storage/*
   4200  REST gateway and client
             web/* client/session.py

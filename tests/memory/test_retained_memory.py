@@ -108,6 +108,17 @@ def test_memory_of_imports_is_no_reason():
 
 
 @in_loop
+def test_memory_that_grows_with_endless_imports_is_a_reason():
+    with host() as one:
+        ends, slack = killed(one), one.execution.memory.functions.slack
+        for number in range(1, 20):
+            one.say(*kept(2 * number * slack, imported=True))
+            if ends:
+                break
+        assert ends == ["worker-0"] and 3 < number < 15
+
+
+@in_loop
 def test_who_finds_no_room_has_processes_replaced_that_keep_memory():
     with host(workers=2) as one:
         ends = killed(one)

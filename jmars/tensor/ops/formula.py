@@ -456,7 +456,7 @@ def _ignored(name: str, bits: int) -> int:
 
 
 def is_ignored(text: str) -> bool:
-    """Whether Python's filters ignore a RuntimeWarning of this text wherever the warning comes from.
+    """Whether Python's filters ignore a RuntimeWarning of this text, wherever the warning comes from.
 
     Examples
     --------
@@ -466,8 +466,10 @@ def is_ignored(text: str) -> bool:
     True
     """
     for action, wanted, category, module, line in warnings.filters:
-        if category in _MATCHING and module is None and not line and (wanted is None or wanted.match(text)):
-            return bool(action == "ignore")
+        if category in _MATCHING and (wanted is None or wanted.match(text)):
+            everywhere = module is None and not line
+            if everywhere or action != "ignore":
+                return bool(action == "ignore")
     return False
 
 

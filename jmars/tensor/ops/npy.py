@@ -720,7 +720,7 @@ class FromBlocks(Operand):
     blob: bytes = field(repr=False)  # credentials may be in it
     takes: str = "chunks"  # slices that the function can be called with
     pieces: tuple[int, ...] = ()  # lengths of pieces that the function reads whole; () where not known
-    # bytes of an element, stored and being decoded (0: in the chunk, a piece at a time); pieces read at once
+    # bytes of an element, stored and being decoded (0: pieces are decoded in the chunk); pieces read at once
     holds: tuple[int, int, int] = (0, 0, 1)
     of: SourcePart | None = None  # the part that is read; None: the whole
     files: tuple[str, ...] = ()  # that the function reads
@@ -760,9 +760,11 @@ class FromBlocks(Operand):
         kinds, which = chunk_classes(output.chunks)
         bounds = [list(zip(chunk_starts(axis), itertools.accumulate(axis))) for axis in output.chunks]
 
+        cut = [any(k % n for k in chunk_starts(axis)) for axis, n in zip(output.chunks, self.pieces)]
+
         def program(k: int) -> Program:
             chunk = ChunkType(kinds[k], output.dtype)
-            call = self._call(read_block, chunk, self._memory(kinds[k], kinds[k], self.into), chunk.nbytes)
+            call = self._call(read_block, chunk, self._memory(kinds[k], kinds[k], self.into, cut), chunk.nbytes)
             return single(self.function, (), call)
 
         args = [(box,) for box in itertools.product(*bounds)]
@@ -774,15 +776,21 @@ class FromBlocks(Operand):
         how: Any = {"runs_user_code": True, "reads": reads, "waits": ahead if ahead > 1 else 0}
         return Call(function, (self.function, self.blob), (), chunk, True, work, **how)
 
-    def _memory(self, lengths: Sequence[int], spans: Sequence[int], direct: bool) -> int:
-        """Bytes that a call takes for so many elements, taken out of such spans of the axes, or written directly."""
+    def _memory(
+        self, lengths: Sequence[int], spans: Sequence[int], direct: bool, cut: Sequence[bool], stepped: bool = False
+    ) -> int:
+        """Bytes that a call takes for so many elements, taken out of such spans of the axes, or written directly.
+
+        `cut`: the axes along which a span may begin within a piece; `stepped`: slices have steps.
+        """
         stored, decoding, at_once = self.holds
-        count = math.prod(-(-span // piece) for span, piece in zip(spans, self.pieces)) if self.pieces else 0
-        piece = math.prod(self.pieces) * stored
-        encoded, decoded = min(count, at_once) * piece, min(count, at_once, DECODED if decoding else 1) * piece
+        pieces = [-(-span // n) + is_cut for span, n, is_cut in zip(spans, self.pieces, cut)]
+        count, piece = math.prod(pieces) if self.pieces else 0, math.prod(self.pieces) * stored
+        decoded = min(count, at_once, DECODED if decoding or stepped else 1) * piece
+        encoded = min(count, at_once) * piece
         if direct:
-            is_whole = spans[1:] == tuple(self.pieces[1:]) and bool(spans) and not spans[0] % self.pieces[0]
-            return encoded if not decoding and is_whole else encoded + decoded
+            in_line = bool(spans) and spans[1:] == tuple(self.pieces[1:]) and not spans[0] % self.pieces[0]
+            return encoded + decoded * (decoding > 0 or stepped or any(cut) or not in_line)
         return encoded + max(math.prod(lengths) * decoding, math.prod(lengths) * stored + decoded)
 
     def _tile_part(self, builder: ChunkGraphBuilder, kept: Part, output: TensorMeta) -> NDArray[np.int64]:
@@ -793,10 +801,14 @@ class FromBlocks(Operand):
             [[(n, *_lengths(reads)) for n, reads in zip(*axis)] for axis in zip(output.chunks, axes, strict=True)]
         )
 
+        cut = [any(one.read[0] % n for reads in axis for one in reads) for axis, n in zip(axes, self.pieces)]
+        stepped = any(one.read[2] > 1 for axis in axes for reads in axis for one in reads)
+
         def program(k: int) -> Program:
             shape, most, spans, all_read = zip(*kinds[k]) if kinds[k] else ((), (), (), ())
             chunk, read = ChunkType(shape, output.dtype), math.prod(all_read) * output.dtype.itemsize
-            return single(self.label, (), self._call(read_part, chunk, self._memory(most, spans, direct), read))
+            work = self._memory(most, spans, direct, cut, stepped)
+            return single(self.label, (), self._call(read_part, chunk, work, read))
 
         args = [(box,) for box in itertools.product(*axes)]
         rows = np.zeros((which.size, 0), np.int64)

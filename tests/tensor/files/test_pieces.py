@@ -1,6 +1,7 @@
 """Pieces of Zarr arrays that expressions read: with default chunks no more than their elements lie in."""
 
 import sys
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -202,3 +203,87 @@ def test_the_size_of_a_frame_is_read_from_its_header():
         for codec, name in ((numcodecs.Zstd(), "zstd"), (numcodecs.Blosc(), "blosc")):
             body = np.frombuffer(codec.encode(np.zeros(count, "u1")), "u1")
             assert zarr_arrays.decoded_size(name, body) == count
+
+
+class Counted(zarr.storage.FsspecStore):
+    """A store that notes the pieces that are asked for."""
+
+    found: ClassVar[list[str]] = []
+
+    async def get(self, key, *args, **kwargs):
+        self.found.extend([key] if "/c/" in f"/{key}" else [])
+        return await super().get(key, *args, **kwargs)
+
+
+@pytest.mark.parametrize("rows", [slice(0, 40), slice(5, 38, 9), slice(7, 9)])
+@pytest.mark.parametrize("columns", [slice(0, 30), slice(9, 31)])
+def test_what_was_begun_ahead_is_not_read_again(tmp_path, rows, columns):
+    box = rows, columns
+    values = np.arange(40 * 31.0).reshape(40, 31)
+    zarr.create_array(f"{tmp_path}/a", data=values, chunks=(8, 10))
+    store = Counted.from_url(f"file://{tmp_path}/a", read_only=True)
+    reader, out = zarr_arrays.zarr_reader(zarr.open_array(store, mode="r")), np.empty(values[box].shape)
+    assert isinstance(reader, zarr_arrays.PieceReader) and reader.folder is None
+    del store.found[:]
+    begun = reader.begin(box)
+    asked = sorted(store.found)
+    assert len(asked) == len(set(asked)) > 3
+    reader.into(box, out, begun)
+    assert sorted(store.found) == asked
+    np.testing.assert_array_equal(out, values[box])
+
+
+class Masked(zarr.storage.LocalStore):
+    """A store of files whose pieces are masked in the files."""
+
+    async def get(self, *args, **kwargs):
+        found = await super().get(*args, **kwargs)
+        if found is None or "/c/" not in f"/{args[0]}":
+            return found
+        return type(found).from_bytes(bytes(255 - one for one in found.to_bytes()))
+
+
+@pytest.mark.parametrize("compressors", [None, "auto"])
+def test_a_store_of_files_with_bytes_of_its_own_is_asked(tmp_path, compressors):
+    array = zarr.create_array(f"{tmp_path}/a", shape=(8, 4), chunks=(4, 4), dtype="i4", compressors=compressors)
+    array[:] = np.arange(32).reshape(8, 4)
+    for piece in (tmp_path / "a/c").rglob("0"):
+        if piece.is_file():
+            piece.write_bytes(bytes(255 - one for one in piece.read_bytes()))
+    reader = zarr_arrays.zarr_reader(zarr.open_array(Masked(tmp_path / "a"), mode="r"))
+    np.testing.assert_array_equal(reader((slice(0, 8), slice(0, 4))), np.arange(32).reshape(8, 4))
+
+
+def test_a_frame_without_a_size_is_decoded(tmp_path):
+    array = zarr.create_array(f"{tmp_path}/a", shape=(8, 4), chunks=(8, 4), dtype="i4", compressors=ZSTD)
+    array[:] = 1
+    values = np.arange(32, dtype="i4").reshape(8, 4)
+    block = (128 << 3 | 1).to_bytes(3, "little") + values.tobytes()  # the last block, stored
+    (tmp_path / "a/c/0/0").write_bytes(b"\x28\xb5\x2f\xfd\x00\x50" + block)
+    reader, out = zarr_arrays.zarr_reader(zarr.open_array(f"{tmp_path}/a", mode="r")), np.empty((8, 4), "i4")
+    assert zarr_arrays.decoded_size("zstd", np.fromfile(tmp_path / "a/c/0/0", "u1")) == -1
+    assert reader._decode((slice(0, 8), slice(0, 4)), out, {})
+    np.testing.assert_array_equal(out, values)
+
+
+def test_no_fill_value_is_left_to_zarr(tmp_path):
+    array = zarr.create_array(f"{tmp_path}/a", shape=(8,), chunks=(4,), dtype="f4", zarr_format=2, fill_value=None)
+    array[:4] = 2
+    reader = zarr_arrays.zarr_reader(zarr.open_array(f"{tmp_path}/a", mode="r"))
+    np.testing.assert_array_equal(reader((slice(2, 6),)), [2, 2, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("chunks", "key", "pieces"),
+    [
+        ((4, 8), (slice(None), slice(None)), 1),  # a whole piece, decoded in the chunk
+        ((6, 8), (slice(None), slice(None)), 3 + 1),  # from within a piece on; a piece is decoded beside the chunk
+        ((16, 8), (slice(None), slice(None)), 4),
+        ((16, 8), (slice(None, None, 2), slice(None)), 4 + 4),  # zarr decodes several pieces at once
+    ],
+)
+def test_calls_are_promised_memory_for_pieces(tmp_path, monkeypatch, chunks, key, pieces):
+    monkeypatch.setattr(zarr_arrays, "pieces_at_once", lambda array: 64)
+    zarr.create_array(f"{tmp_path}/a", data=np.ones((48, 8)), chunks=(4, 8))
+    graph = TensorGraph.of([mt.from_zarr(tmp_path / "a", chunks=chunks)[key].data])
+    assert compile_graph(graph, {}).after.work.max() == pieces * 4 * 8 * 8
