@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import math
 import os
@@ -446,15 +447,16 @@ def bytes_of(folder: Path) -> int:
 
 
 def differences(one: Path, other: Path) -> list[str]:
-    """Variables that differ between two stores, read a slab at a time."""
+    """Variables that differ between two stores, read a piece at a time."""
     ours, theirs = (xr.open_zarr(path, chunks=None) for path in (one, other))
     if ours.sizes != theirs.sizes or {*ours.variables} != {*theirs.variables}:
         return [f"axes or names, {dict(ours.sizes)} {[*ours.variables]} and {dict(theirs.sizes)} {[*theirs.variables]}"]
     found = []
     for name, variable in ours.variables.items():
         same = theirs.variables[name].transpose(*variable.dims)
-        rows = 64 * MB // max(variable[:1].nbytes, 1) + 1 if variable.ndim else 0
-        for box in [slice(k, k + rows) for k in range(0, len(variable), rows)] if variable.ndim else [...]:
+        pieces = variable.encoding.get("chunks") or variable.shape
+        axes = [[slice(k, k + m) for k in range(0, n, m)] for n, m in zip(variable.shape, pieces)]
+        for box in itertools.product(*axes):
             values = variable[box].values, same[box].values
             if not (np.allclose(*values, 1e-3, 1e-3, True) if variable.dtype.kind == "f" else np.array_equal(*values)):
                 found.append(str(name))
