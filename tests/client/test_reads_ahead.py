@@ -10,6 +10,7 @@ import pytest
 import jmars
 import jmars.tensor as mt
 from jmars.optimize import compile_graph
+from jmars.tensor.ops import npy
 from jmars.tensor.ops.npy import AHEAD, AHEAD_BYTES
 from jmars.tensor.tensor_graph import TensorGraph
 
@@ -116,7 +117,10 @@ def test_small_parts_of_large_pieces_are_not_read_ahead():
     assert x[:, :4].sum() == 32
 
 
-def test_calls_that_are_begun_ahead_have_memory_for_all():
+def test_calls_that_are_begun_ahead_have_memory_for_all(monkeypatch):
+    size = 2**27
+    monkeypatch.setattr(npy, "AHEAD_BYTES", size)  # of the plan
+
     def read(box):
         row, here = box[0].start, threading.__dict__
         later, met = here.setdefault("later", threading.Event()), here.setdefault("met", threading.Event())
@@ -125,7 +129,7 @@ def test_calls_that_are_begun_ahead_have_memory_for_all():
         if 2 <= row < 18 and not later.wait(60):
             raise RuntimeError("no call was begun for an operand that ended")
         try:
-            value = np.full((1, AHEAD_BYTES // 128), row)
+            value = np.full((1, size // 128), row)
         except MemoryError:
             raise RuntimeError("the cap has no memory for other calls") from None
         if 2 <= row < 18:
@@ -138,7 +142,7 @@ def test_calls_that_are_begun_ahead_have_memory_for_all():
         return value
 
     with jmars.Cluster(n_workers=1, memory_limit="512MiB") as cluster:
-        x = mt.from_blocks(read, (64, AHEAD_BYTES // 128), int, chunks=(1, -1), waits=True)
+        x = mt.from_blocks(read, (64, size // 128), int, chunks=(1, -1), waits=True)
         assert cluster.submit(x.max(axis=1).sum()).result(120) == 63 * 32
 
 
