@@ -176,10 +176,8 @@ class PieceReader(ZarrReader):
         is_coded = self.folder is None or self.codec or self.checksum
         if is_coded or [*part.shape[1:]] != lengths or not part.flags.c_contiguous:
             return False
-        path, row_bytes = (
-            os.path.join(str(self.folder), self.array.metadata.encode_chunk_key(place)),
-            part.nbytes // len(part),
-        )
+        path = os.path.join(str(self.folder), self.array.metadata.encode_chunk_key(place))
+        row_bytes = part.nbytes // len(part)
         try:
             with open(path, "rb", buffering=0) as file:
                 file.seek(first * row_bytes)
@@ -189,7 +187,7 @@ class PieceReader(ZarrReader):
             return False
 
     def _fill(self, piece: Any, body: Any) -> bool:
-        """Decode a stored piece; False if the checksum or the size is wrong, or the size is unknown."""
+        """Decode a stored piece; returns False if the checksum or the size is wrong, or the codec raises an error."""
         if self.checksum:
             import google_crc32c
 
