@@ -14,6 +14,7 @@ docs/explanation/seeds.md, "Execution control".
 
 from __future__ import annotations
 
+import errno
 import os
 import pickle
 import sys
@@ -236,7 +237,8 @@ def describe(error: BaseException) -> Failure:
         blob, notes = b"", [*_notes_of(error), *item]
     final = isinstance(error, JmarsError)
     own = not final and any(not frame.filename.startswith(NUMPY) for frame in users)
-    transient = isinstance(error, PASSING) and not final
+    # EBUSY: fsspec's clients of object stores raise the error after many tries of their own (503)
+    transient = isinstance(error, PASSING) and not final and getattr(error, "errno", None) != errno.EBUSY
     text = "\n".join([text_of(error), *notes])[:10_000]
     return Failure(type(error).__name__, text, trace[:20_000], blob, "", member, transient, final, own)
 

@@ -30,6 +30,7 @@ from jmars.errors import StorageError
 from jmars.tensor.atomic_file import atomic_folder, claimed, here
 
 BEAT, EXPIRY = 15.0, 60.0  # seconds
+CLEANUP_SECONDS = 10.0  # the longest that a store is asked to remove pieces or a claim after a write
 READS = 20  # of a claim that is being written
 AT_ONCE = 64  # deletions under way
 CLAIM = ".jmars-claim-"
@@ -38,10 +39,11 @@ How = Literal["new", "over", "found"]
 _held: set[str] = set()  # tokens of claims of this process
 
 
-def _sync(work: Coroutine[Any, Any, Any]) -> Any:
+def _sync(work: Coroutine[Any, Any, Any], seconds: float | None = None) -> Any:
+    """Result of a coroutine that zarr's thread runs; after so many seconds it is ended by TimeoutError."""
     from zarr.core.sync import sync
 
-    return sync(work)
+    return sync(asyncio.wait_for(work, seconds))
 
 
 def all_at_once(work: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
@@ -106,7 +108,7 @@ def whole_arrays(arrays: Sequence[Any], how: How) -> Iterator[None]:
         documents = [_sync(_stored(one)) if how == "found" else _documents(one) for one, _ in fresh]
         _sync(_all([one.store.delete(_key(one, name)) for one, names in fresh for name in names & DOCUMENTS]))
         if how == "over":
-            _sync(_all([_remove(one, names) for one, names in fresh]))
+            _sync(_all([_remove(one, set()) for one, names in fresh if names]))
         is_ours = True
         try:
             yield
@@ -121,9 +123,10 @@ def whole_arrays(arrays: Sequence[Any], how: How) -> Iterator[None]:
                     if (folder := node_folder(one)) and not names - DOCUMENTS:
                         shutil.rmtree(folder)
                         continue
-                    _sync(_remove(one, _sync(_names(one)) - (set() if how == "over" else names - DOCUMENTS)))
+                    _sync(_remove(one, set() if how == "over" else names - DOCUMENTS), CLEANUP_SECONDS)
             except Exception as second:
-                error.add_note(f"pieces that were written could not be removed: {type(second).__name__}: {second}")
+                why = f"{second}" or f"the store did not do so within {CLEANUP_SECONDS:g} s"
+                error.add_note(f"pieces that were written could not be removed: {type(second).__name__}: {why}")
             raise
 
 
@@ -233,12 +236,11 @@ async def _names(array: Any) -> set[str]:
     return {name async for name in array.store.list_dir(array.path) if not name.startswith(CLAIM)} - {""}
 
 
-async def _remove(array: Any, names: set[str]) -> None:
-    """Remove objects in the place of an array by the first parts of their names."""
+async def _remove(array: Any, kept: set[str]) -> None:
+    """Remove objects in the place of an array, but claims and those of names that begin with a part in `kept`."""
     prefix = f"{array.path}/".lstrip("/")
-    if names:
-        keys = await _keys(array)
-        await _delete(array.store, [key for key in keys if key.removeprefix(prefix).split("/")[0] in names])
+    parts = [(key, key.removeprefix(prefix).split("/")[0]) for key in await _keys(array)]
+    await _delete(array.store, [key for key, part in parts if part not in kept and not part.startswith(CLAIM)])
 
 
 async def _keys(node: Any) -> list[str]:
@@ -368,7 +370,7 @@ def _claims(arrays: Sequence[Any]) -> Iterator[Callable[[], None]]:
     def beat() -> None:
         while not over.wait(BEAT):
             with suppress(Exception):  # a claim that is not renewed in time is found lost by the check at the end
-                _sync(_all([one.beat() for one in claims]))
+                _sync(_all([one.beat() for one in claims]), BEAT)
 
     def check() -> None:
         _sync(_all([one.check() for one in claims]))
@@ -385,4 +387,4 @@ def _claims(arrays: Sequence[Any]) -> Iterator[Callable[[], None]]:
             thread.join()
         _held.difference_update(one.token for one in claims)
         with suppress(Exception):  # void from here on
-            _sync(_all([one.release() for one in claims]))
+            _sync(_all([one.release() for one in claims]), CLEANUP_SECONDS)

@@ -1,5 +1,7 @@
 """Which errors are worth another try, and how long to wait for it."""
 
+import errno
+
 import numpy as np
 import pytest
 
@@ -34,6 +36,7 @@ def test_errors_that_may_pass():
         assert RetryRule().most(describe(error)) == 3
     for error in (ValueError(), RuntimeError(), KeyError(), AssertionError(), np.linalg.LinAlgError()):
         assert RetryRule().most(describe(error)) == 0
+    assert RetryRule().most(describe(OSError(errno.EBUSY, "Please reduce your request rate."))) == 0  # of s3fs
 
 
 @pytest.mark.parametrize("rule", [RetryRule(9, 9), RetryRule(setting=9), RetryRule()])

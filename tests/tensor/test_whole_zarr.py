@@ -349,3 +349,31 @@ def test_after_an_error_the_claim_of_another_writer_stays(tmp_path):
     with pytest.raises(KeyError):
         mt.to_zarr(_watched(taken), f"file://{tmp_path}/a", storage_options={"auto_mkdir": True})
     assert json.loads(claim.read_text())["token"] == "x"
+
+
+def test_a_store_that_answers_no_more_after_an_error_is_not_waited_for(tmp_path, monkeypatch):
+    store = pytest.importorskip("fsspec") and zarr.storage.FsspecStore
+    monkeypatch.setattr(whole_zarr, "CLEANUP_SECONDS", 0.05)
+    ended = []
+
+    async def silent(self: Any, *args: Any) -> Any:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(args[0])
+
+    def fails() -> None:
+        monkeypatch.setattr(store, "get", silent)
+        monkeypatch.setattr(store, "list_prefix", names)
+        raise KeyError("a chunk")
+
+    async def names(*args: Any) -> Any:
+        yield await silent(*args)
+
+    with pytest.raises(KeyError, match="a chunk") as caught:
+        mt.to_zarr(_watched(fails), f"file://{tmp_path}/a", storage_options={"auto_mkdir": True})
+    assert "could not be removed: TimeoutError: the store did not do so within 0.05 s" in caught.value.__notes__[-1]
+    assert ended == ["", ".jmars-claim-0"]  # the keys of requests that were called off
+    monkeypatch.undo()
+    mt.to_zarr(VALUES, f"file://{tmp_path}/a", storage_options={"auto_mkdir": True})
+    np.testing.assert_array_equal(_there(tmp_path, "a"), VALUES)
