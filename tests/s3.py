@@ -32,7 +32,7 @@ class Proxy:
         self.delay = 0.0  # seconds before each request
         self.busy = self.cut = 0.0  # chances of 503, and of an object's body that ends halfway
         self.wrong = self.expired = 0.0  # chances of a wrong byte in a body, and of keys that have expired
-        self.counts: Counter[str] = Counter()  # requests by method, and faults
+        self.counts: Counter[str] = Counter()  # requests by method, bytes of GETs, and faults
         self.at_once = self.most_at_once = 0
         self._writers: set[asyncio.StreamWriter] = set()  # of kept connections
         ready = threading.Event()
@@ -117,6 +117,7 @@ class Proxy:
             self.counts["wrong"] += 1
             middle = len(payload) // 2
             payload = payload[:middle] + bytes([payload[middle] ^ 1]) + payload[middle + 1 :]
+        self.counts["bytes"] += len(payload) if method == "GET" else 0
         writer.write(b"\r\n".join([*kept, b"", b""]) + payload[: len(payload) // 2 if cut else None])
         await writer.drain()
         return not cut

@@ -16,6 +16,8 @@ xarray's function of the same name and calls it for other arrays. A function tha
 - `argmin`, `idxmin` and the like find lines of nothing but NaN where they are computed, not when they are called.
 - `ffill` and `bfill` bring a line into one chunk; bottleneck and numbagg would take a tensor for an array of NumPy.
 - Data sets of tensors are not written over their sources, and NetCDF files appear when complete.
+- `open_mfdataset(parallel=True)` opens named files on the workers, as tasks of Dask. The kernel would open open files
+  again, since xarray's file managers do so when they are unpickled; threads of the kernel open these.
 - Weights are checked where they are computed, not when `weighted` is called.
 
 Source: xarray `namedarray/parallelcompat.py`, `core/indexing.py`, `core/nputils.py`, `core/utils.py`,
@@ -28,23 +30,27 @@ import functools
 import io
 import math
 import operator
+import os
 import pickle
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import cloudpickle
 import numpy as np
 import xarray
 from xarray import Coordinates, Dataset, Variable
+from xarray.backends import api
 from xarray.coding import variables
 from xarray.computation import nanops, weighted
 from xarray.core import duck_array_ops, groupby, indexing, nputils, parallel, utils
 from xarray.namedarray import pycompat
-from xarray.namedarray.parallelcompat import ChunkManagerEntrypoint
+from xarray.namedarray.parallelcompat import ChunkManagerEntrypoint, guess_chunkmanager
 
 import jmars.tensor as mt
 from jmars.client.cluster import default_cluster
+from jmars.client.dask_graphs import dask_scheduler
 from jmars.client.kept_values import value_keys
 from jmars.client.session import execute
 from jmars.client.xarray_blocks import has_objects, mapped_blocks, without_tensors
@@ -392,10 +398,37 @@ class _FilePickler(cloudpickle.Pickler):  # type: ignore[misc]  # it carries no 
 
     def reducer_override(self, obj: Any) -> Any:
         """Opens such a file in another way."""
-        fsspec: Any = sys.modules.get("fsspec.spec")
-        if fsspec and isinstance(obj, fsspec.AbstractBufferedFile) and getattr(obj.cache, "name", "") == "readahead":
+        if _reads_ahead(obj):
             return functools.partial(open_pieces, size=obj.size), (obj.fs, obj.path)
         return super().reducer_override(obj)
+
+
+def _reads_ahead(file: Any) -> bool:
+    fsspec: Any = sys.modules.get("fsspec.spec")
+    is_buffered = fsspec and isinstance(file, fsspec.AbstractBufferedFile)
+    return is_buffered and getattr(file.cache, "name", "") == "readahead"
+
+
+def _opens_on_workers(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(theirs)
+    def open_mfdataset(paths: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(guess_chunkmanager(kwargs.get("chunked_array_type")), JmarsManager):
+            return theirs(paths, *args, **kwargs)
+        files, opened = _in_pieces(paths)
+        kwargs["chunked_array_type"] = "jmars"  # workers do not know the options of this process
+        with dask_scheduler() if kwargs.get("parallel") and not opened else nullcontext():
+            return theirs(files, *args, **kwargs)
+
+    return open_mfdataset
+
+
+def _in_pieces(paths: Any) -> tuple[Any, bool]:
+    """Paths, with files that read ahead opened in another way; and whether there are open files."""
+    if isinstance(paths, list | tuple):
+        found = [*map(_in_pieces, paths)]
+        return [one for one, _ in found], any(opened for _, opened in found)
+    file = open_pieces(paths.fs, paths.path, size=paths.size) if _reads_ahead(paths) else paths
+    return file, not isinstance(file, str | os.PathLike)
 
 
 def adapt() -> None:
@@ -416,6 +449,7 @@ def adapt() -> None:
         _replace(writers, "to_zarr", checked_to_zarr)
         _replace(writers, "_datatree_to_zarr", checked_tree_to_zarr)
         _replace(writers, "to_netcdf", whole_to_netcdf)
+        _replace(api, "open_mfdataset", _opens_on_workers)
         Variable.chunk = _as_tensors(Variable.chunk)  # type: ignore[method-assign]
         for owner in (groupby.DataArrayGroupByBase, groupby.DatasetGroupByBase):
             owner.reduce = _by_groups(owner.reduce)  # type: ignore[method-assign]

@@ -42,7 +42,7 @@ from jmars.tensor.buffers import (
     taken_strides,
     unresolved,
 )
-from jmars.tensor.engine import can_compute, current_engine, get_engine
+from jmars.tensor.engine import can_compute, current_engine, get_engine, is_traced
 from jmars.tensor.from_array import (
     Composite,
     FromArray,
@@ -81,6 +81,7 @@ from jmars.tensor.small_parts import (
     write_small_part,
 )
 from jmars.tensor.splits import ChunkSize, decide_splits
+from jmars.tensor.tensor_graph import TensorGraph
 from jmars.tensor.tensor_text import description, mimebundle, summary
 
 Operator = Callable[[Any, Any], "Tensor"]  # for type checkers; NumPy's scalars and arrays in cells
@@ -418,8 +419,10 @@ class Tensor(TensorMethods, TensorOperators):
         return mimebundle(self, repr(self))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickle the value: NumPy's array or scalar."""
+        """Pickle the value: NumPy's array or scalar; in a function on a worker, where none is computed, the graph."""
         if not can_compute():
+            if not is_traced():
+                return _of_graph, (TensorGraph.of([self.data]),)
             raise UnsupportedError("a tensor pickles as its value, and no value can be computed here")
         check_size(self)
         return self.fetch().__reduce_ex__(protocol)
@@ -629,6 +632,15 @@ class Tensor(TensorMethods, TensorOperators):
 
     def __deepcopy__(self, memo: Any) -> Tensor:
         return cast(Tensor, call("copy", self))
+
+
+def _of_graph(graph: TensorGraph) -> Tensor:
+    """The tensor of a graph that was pickled."""
+    nodes: list[TensorData] = []
+    for operand, reads, meta in zip(graph.operands, graph.inputs, graph.metas):
+        linked = operand.linked(tuple([nodes[k] for k in reads]))
+        nodes.append(TensorData(linked, meta.shape, meta.dtype, meta.chunks))
+    return Tensor(nodes[graph.results[0]])
 
 
 def compute_lengths(nodes: Sequence[TensorData]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import warnings
 
 import numpy as np
@@ -374,6 +375,23 @@ def test_many_files_are_one_array_read_on_the_workers(cluster, air, tmp_path, ch
     ) as data:  # fmt: skip
         assert data.air.chunks[0] == ((10,) * 6 if chunks == {"time": 10} else (20,) * 3)
         assert isinstance(data.air.data, Tensor)
+        xr.testing.assert_equal(data.air.compute(), air[:60])
+
+
+def test_many_files_are_opened_on_the_workers(cluster, air, tmp_path):
+    pytest.importorskip("scipy"), pytest.importorskip("dask")
+    for k in range(0, 60, 20):
+        air[k : k + 20].to_netcdf(tmp_path / f"{k:02}.nc", engine="scipy")
+
+    def noted(found):
+        return found.assign(pid=("time", np.full(20, os.getpid())))
+
+    with xr.open_mfdataset(
+        sorted(tmp_path.iterdir()), engine="scipy", combine="nested", concat_dim="time", data_vars="all",
+        coords="minimal", compat="override", chunked_array_type="jmars", parallel=True, preprocess=noted,
+    ) as data:  # fmt: skip
+        assert isinstance(data.air.data, Tensor) and data.air.chunks[0] == (20, 20, 20)
+        assert os.getpid() not in data.pid.values
         xr.testing.assert_equal(data.air.compute(), air[:60])
 
 

@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from itertools import accumulate
 from operator import mul
 from pathlib import Path
@@ -551,9 +551,15 @@ def opened(url: str, options: Any, stamp: Hashable = None) -> Any:
 
 
 def open_pieces(system: Any, path: str, **options: Any) -> Any:
-    """A file of fsspec: small reads, as of an index, in blocks (32 MiB are kept); a request for a large read."""
+    """A file of fsspec: small reads, as of an index, in blocks (32 MiB are kept); a request for a large read.
+
+    The file pickles as such a file.
+    """
     how = {"cache_type": _cache_of_pieces(), "cache_options": {"maxblocks": 32}}
-    return system.open(path, "rb", block_size=2**20, **how, **options)
+    file = system.open(path, "rb", block_size=2**20, **how, **options)
+    again = partial(open_pieces, **options), (system, path)
+    file.__reduce_ex__ = lambda protocol: again
+    return file
 
 
 @cache
