@@ -365,7 +365,7 @@ def cluster(engine: str, limit: int) -> Iterator[Callable[[], int]]:
         with (
             frisky.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, memory_limit=limit // 2,
                                 silence_summary=True) as frisky_cluster,
-            frisky.Client(frisky_cluster),
+            frisky_cluster.get_client(),
         ):  # fmt: skip
             theirs = PrivateMemory()
             pids = [child.pid for child in psutil.Process().children(recursive=True)]
