@@ -17,7 +17,8 @@ xarray's function of the same name and calls it for other arrays. A function tha
 - `ffill` and `bfill` bring a line into one chunk; bottleneck and numbagg would take a tensor for an array of NumPy.
 - Data sets of tensors are not written over their sources, and NetCDF files appear when complete.
 - `open_mfdataset(parallel=True)` opens named files on the workers, as tasks of Dask. The kernel would open open files
-  again, since xarray's file managers do so when they are unpickled; threads of the kernel open these.
+  again, since xarray's file managers do so when they are unpickled; threads of the kernel open these. `open_dataset`
+  reads such files in pieces.
 - Weights are checked where they are computed, not when `weighted` is called.
 
 Source: xarray `namedarray/parallelcompat.py`, `core/indexing.py`, `core/nputils.py`, `core/utils.py`,
@@ -34,7 +35,6 @@ import os
 import pickle
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import cloudpickle
@@ -409,26 +409,36 @@ def _reads_ahead(file: Any) -> bool:
     return is_buffered and getattr(file.cache, "name", "") == "readahead"
 
 
+def _opens_pieces(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(theirs)
+    def open_dataset(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("chunks") is not None and args and _reads_ahead(file := args[0]) and _makes_tensors(kwargs):
+            args = (open_pieces(file.fs, file.path, size=file.size), *args[1:])
+        return theirs(*args, **kwargs)
+
+    return open_dataset
+
+
 def _opens_on_workers(theirs: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(theirs)
     def open_mfdataset(paths: Any, *args: Any, **kwargs: Any) -> Any:
-        if not isinstance(guess_chunkmanager(kwargs.get("chunked_array_type")), JmarsManager):
+        if not kwargs.get("parallel") or _has_open_files(paths) or not _makes_tensors(kwargs):
             return theirs(paths, *args, **kwargs)
-        files, opened = _in_pieces(paths)
         kwargs["chunked_array_type"] = "jmars"  # workers do not know the options of this process
-        with dask_scheduler() if kwargs.get("parallel") and not opened else nullcontext():
-            return theirs(files, *args, **kwargs)
+        with dask_scheduler():
+            return theirs(paths, *args, **kwargs)
 
     return open_mfdataset
 
 
-def _in_pieces(paths: Any) -> tuple[Any, bool]:
-    """Paths, with files that read ahead opened in another way; and whether there are open files."""
+def _makes_tensors(kwargs: Mapping[str, Any]) -> bool:
+    return isinstance(guess_chunkmanager(kwargs.get("chunked_array_type")), JmarsManager)
+
+
+def _has_open_files(paths: Any) -> bool:
     if isinstance(paths, list | tuple):
-        found = [*map(_in_pieces, paths)]
-        return [one for one, _ in found], any(opened for _, opened in found)
-    file = open_pieces(paths.fs, paths.path, size=paths.size) if _reads_ahead(paths) else paths
-    return file, not isinstance(file, str | os.PathLike)
+        return any(map(_has_open_files, paths))
+    return not isinstance(paths, str | os.PathLike)
 
 
 def adapt() -> None:
@@ -449,6 +459,7 @@ def adapt() -> None:
         _replace(writers, "to_zarr", checked_to_zarr)
         _replace(writers, "_datatree_to_zarr", checked_tree_to_zarr)
         _replace(writers, "to_netcdf", whole_to_netcdf)
+        _replace(api, "open_dataset", _opens_pieces)
         _replace(api, "open_mfdataset", _opens_on_workers)
         Variable.chunk = _as_tensors(Variable.chunk)  # type: ignore[method-assign]
         for owner in (groupby.DataArrayGroupByBase, groupby.DatasetGroupByBase):

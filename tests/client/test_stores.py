@@ -229,6 +229,10 @@ def test_files_of_an_object_store_are_opened_without_reading_ahead(cluster, serv
         assert server.counts["bytes"] <= 2**22
         np.testing.assert_array_equal(data.a, noise)
         assert server.counts["bytes"] < 1.5 * noise.nbytes
+    server.reset()
+    one = xr.open_dataset(system.open(f"data/many/0-{parallel}.nc"), chunks={}, chunked_array_type="jmars")
+    assert server.counts["bytes"] <= 2**21
+    one.close()
 
 
 @pytest.mark.parametrize("kind", ["s3fs", "obstore"])

@@ -101,7 +101,7 @@ TABLE = """
             reports/*
   4040  local deploy and actors
             deploy/* actors/*
-  1159  xarray
+  1170  xarray
             client/xarray*.py
   4650  client core
             client/*
