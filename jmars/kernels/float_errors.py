@@ -237,8 +237,9 @@ def describe(error: BaseException) -> Failure:
         blob, notes = b"", [*_notes_of(error), *item]
     final = isinstance(error, JmarsError)
     own = not final and any(not frame.filename.startswith(NUMPY) for frame in users)
-    # EBUSY: fsspec's clients of object stores raise the error after many tries of their own (503)
-    transient = isinstance(error, PASSING) and not final and getattr(error, "errno", None) != errno.EBUSY
+    is_of_store = isinstance(error, OSError) and error.errno == errno.EBUSY and error.filename is None
+    # fsspec's clients of object stores raise it for 503, after many tries of their own, and for a conflict of writers
+    transient = isinstance(error, PASSING) and not final and not is_of_store
     text = "\n".join([text_of(error), *notes])[:10_000]
     return Failure(type(error).__name__, text, trace[:20_000], blob, "", member, transient, final, own)
 

@@ -30,7 +30,7 @@ from jmars.errors import StorageError
 from jmars.tensor.atomic_file import atomic_folder, claimed, here
 
 BEAT, EXPIRY = 15.0, 60.0  # seconds
-CLEANUP_SECONDS = 10.0  # the longest that a store is asked to remove pieces or a claim after a write
+CLEANUP_SECONDS = 10.0  # the longest that a writer waits until a store has removed pieces or a claim
 READS = 20  # of a claim that is being written
 AT_ONCE = 64  # deletions under way
 CLAIM = ".jmars-claim-"
@@ -39,11 +39,27 @@ How = Literal["new", "over", "found"]
 _held: set[str] = set()  # tokens of claims of this process
 
 
-def _sync(work: Coroutine[Any, Any, Any], seconds: float | None = None) -> Any:
-    """Result of a coroutine that zarr's thread runs; after so many seconds it is ended by TimeoutError."""
+def _sync(work: Coroutine[Any, Any, Any]) -> Any:
     from zarr.core.sync import sync
 
-    return sync(asyncio.wait_for(work, seconds))
+    return sync(work)
+
+
+def _clean(work: Callable[[], None]) -> str:
+    """Call a function that asks a store to remove objects; says why it fails, or that it goes on, in a thread."""
+    failed: list[str] = []
+
+    def run() -> None:
+        try:
+            work()
+        except Exception as error:
+            failed.append(f"{type(error).__name__}: {error}")
+
+    thread = threading.Thread(target=run, daemon=True, name="jmars-cleanup")
+    thread.start()
+    thread.join(CLEANUP_SECONDS)
+    goes_on = f"the store did not remove them within {CLEANUP_SECONDS:g} s; the removal, and the claim, go on"
+    return goes_on if thread.is_alive() else "".join(failed)
 
 
 def all_at_once(work: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
@@ -118,15 +134,18 @@ def whole_arrays(arrays: Sequence[Any], how: How) -> Iterator[None]:
             is_ours = True
             _sync(_all([_put(one, found) for (one, _), found in zip(fresh, documents)]))
         except BaseException as error:
-            try:
-                for one, names in fresh if is_ours else ():
-                    if (folder := node_folder(one)) and not names - DOCUMENTS:
-                        shutil.rmtree(folder)
-                        continue
-                    _sync(_remove(one, set() if how == "over" else names - DOCUMENTS), CLEANUP_SECONDS)
-            except Exception as second:
-                why = f"{second}" or f"the store did not do so within {CLEANUP_SECONDS:g} s"
-                error.add_note(f"pieces that were written could not be removed: {type(second).__name__}: {why}")
+            kept = stack.pop_all()  # no second writer comes before the removal ends
+
+            def remove() -> None:
+                with kept:
+                    for one, names in fresh if is_ours else ():
+                        if (folder := node_folder(one)) and not names - DOCUMENTS:
+                            shutil.rmtree(folder)
+                            continue
+                        _sync(_remove(one, set() if how == "over" else names - DOCUMENTS))
+
+            if why := _clean(remove):
+                error.add_note(f"pieces that were written could not be removed: {why}")
             raise
 
 
@@ -370,7 +389,7 @@ def _claims(arrays: Sequence[Any]) -> Iterator[Callable[[], None]]:
     def beat() -> None:
         while not over.wait(BEAT):
             with suppress(Exception):  # a claim that is not renewed in time is found lost by the check at the end
-                _sync(_all([one.beat() for one in claims]), BEAT)
+                _sync(_all([one.beat() for one in claims]))
 
     def check() -> None:
         _sync(_all([one.check() for one in claims]))
@@ -383,8 +402,11 @@ def _claims(arrays: Sequence[Any]) -> Iterator[Callable[[], None]]:
         yield check
     finally:
         over.set()
-        if thread.ident:
-            thread.join()
-        _held.difference_update(one.token for one in claims)
-        with suppress(Exception):  # void from here on
-            _sync(_all([one.release() for one in claims]), CLEANUP_SECONDS)
+
+        def release() -> None:
+            if thread.ident:
+                thread.join()
+            _held.difference_update(one.token for one in claims)
+            _sync(_all([one.release() for one in claims]))
+
+        _clean(release)  # a claim that stays is void from here on

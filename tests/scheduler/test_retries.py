@@ -37,6 +37,7 @@ def test_errors_that_may_pass():
     for error in (ValueError(), RuntimeError(), KeyError(), AssertionError(), np.linalg.LinAlgError()):
         assert RetryRule().most(describe(error)) == 0
     assert RetryRule().most(describe(OSError(errno.EBUSY, "Please reduce your request rate."))) == 0  # of s3fs
+    assert RetryRule().most(describe(OSError(errno.EBUSY, "Device or resource busy", "a"))) == 3
 
 
 @pytest.mark.parametrize("rule", [RetryRule(9, 9), RetryRule(setting=9), RetryRule()])
