@@ -16,9 +16,9 @@ xarray's function of the same name and calls it for other arrays. A function tha
 - `argmin`, `idxmin` and the like find lines of nothing but NaN where they are computed, not when they are called.
 - `ffill` and `bfill` bring a line into one chunk; bottleneck and numbagg would take a tensor for an array of NumPy.
 - Data sets of tensors are not written over their sources, and NetCDF files appear when complete.
-- `open_mfdataset(parallel=True)` opens named files on the workers, as tasks of Dask. The kernel would open open files
-  again, since xarray's file managers do so when they are unpickled; threads of the kernel open these. `open_dataset`
-  reads such files in pieces.
+- `open_mfdataset(parallel=True)` opens named files together on the workers, if a cluster runs; `preprocess` runs in the
+  kernel. The kernel opens open files, which xarray would open again where they are unpickled. `open_dataset` reads open
+  files of fsspec without reading ahead.
 - Weights are checked where they are computed, not when `weighted` is called.
 
 Source: xarray `namedarray/parallelcompat.py`, `core/indexing.py`, `core/nputils.py`, `core/utils.py`,
@@ -28,13 +28,16 @@ Source: xarray `namedarray/parallelcompat.py`, `core/indexing.py`, `core/nputils
 from __future__ import annotations
 
 import functools
+import glob
 import io
+import itertools
 import math
 import operator
 import os
 import pickle
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import cloudpickle
@@ -50,7 +53,6 @@ from xarray.namedarray.parallelcompat import ChunkManagerEntrypoint, guess_chunk
 
 import jmars.tensor as mt
 from jmars.client.cluster import default_cluster
-from jmars.client.dask_graphs import dask_scheduler
 from jmars.client.kept_values import value_keys
 from jmars.client.session import execute
 from jmars.client.xarray_blocks import has_objects, mapped_blocks, without_tensors
@@ -60,9 +62,10 @@ from jmars.tensor.operand import Splits
 from jmars.tensor.ops.groups import GROUPED, reduce_groups
 from jmars.tensor.ops.gufuncs import apply_gufunc
 from jmars.tensor.ops.map_blocks import map_blocks, single_chunk_along
-from jmars.tensor.ops.npy import from_blocks, open_pieces
+from jmars.tensor.ops.npy import from_blocks, in_pieces, open_pieces, reads_ahead
+from jmars.tensor.spawn import map_items
 from jmars.tensor.splits import COUNTED_BYTES, chunk_bytes, common_splits, decide_splits, split_axis
-from jmars.tensor.tensor import Tensor, as_tensor
+from jmars.tensor.tensor import Tensor, as_tensor, pickled_as_graphs
 from jmars.tensor.zarr_arrays import (
     from_zarr,
     is_shared,
@@ -398,35 +401,63 @@ class _FilePickler(cloudpickle.Pickler):  # type: ignore[misc]  # it carries no 
 
     def reducer_override(self, obj: Any) -> Any:
         """Opens such a file in another way."""
-        if _reads_ahead(obj):
+        if reads_ahead(obj):
             return functools.partial(open_pieces, size=obj.size), (obj.fs, obj.path)
         return super().reducer_override(obj)
 
 
-def _reads_ahead(file: Any) -> bool:
-    fsspec: Any = sys.modules.get("fsspec.spec")
-    is_buffered = fsspec and isinstance(file, fsspec.AbstractBufferedFile)
-    return is_buffered and getattr(file.cache, "name", "") == "readahead"
+_opening: ContextVar[_Opening | None] = ContextVar("opening", default=None)
 
 
-def _opens_pieces(theirs: Callable[..., Any]) -> Callable[..., Any]:
+class _Opening:
+    """Opens named files together on the workers, when the first of them is asked for."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names, self.found = names, dict[str, Any]()
+
+    def __call__(self, name: str, options: Mapping[str, Any]) -> Any:
+        if not self.found:
+            opened = map_items(functools.partial(_opened, options=options), self.names)
+            self.found = dict(zip(self.names, opened.fetch()))
+        found = self.found[name]
+        if isinstance(found, Exception):
+            raise found
+        return pickle.loads(found)
+
+
+def _opened(name: str, options: Mapping[str, Any]) -> Any:
+    """A data set with the graphs of its tensors, pickled; or the error."""
+    try:
+        with pickled_as_graphs():
+            return cloudpickle.dumps(xarray.open_dataset(name, **options))
+    except Exception as error:
+        return error
+
+
+def _open_dataset(theirs: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(theirs)
     def open_dataset(*args: Any, **kwargs: Any) -> Any:
-        if kwargs.get("chunks") is not None and args and _reads_ahead(file := args[0]) and _makes_tensors(kwargs):
-            args = (open_pieces(file.fs, file.path, size=file.size), *args[1:])
+        opening = _opening.get()
+        if opening is not None and args and args[0] in opening.names:
+            return opening(args[0], kwargs)
+        if kwargs.get("chunks") is not None and args and reads_ahead(args[0]) and _makes_tensors(kwargs):
+            args = (in_pieces(args[0]), *args[1:])
         return theirs(*args, **kwargs)
 
     return open_dataset
 
 
-def _opens_on_workers(theirs: Callable[..., Any]) -> Callable[..., Any]:
+def _open_mfdataset(theirs: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(theirs)
     def open_mfdataset(paths: Any, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs.get("parallel") or _has_open_files(paths) or not _makes_tensors(kwargs):
+        names = _names(paths) if kwargs.get("parallel") and default_cluster(start=False) else []
+        if not names or not _makes_tensors(kwargs):
             return theirs(paths, *args, **kwargs)
-        kwargs["chunked_array_type"] = "jmars"  # workers do not know the options of this process
-        with dask_scheduler():
-            return theirs(paths, *args, **kwargs)
+        token = _opening.set(_Opening(names))
+        try:
+            return theirs(paths, *args, **kwargs | {"parallel": False, "chunked_array_type": "jmars"})
+        finally:
+            _opening.reset(token)
 
     return open_mfdataset
 
@@ -435,10 +466,18 @@ def _makes_tensors(kwargs: Mapping[str, Any]) -> bool:
     return isinstance(guess_chunkmanager(kwargs.get("chunked_array_type")), JmarsManager)
 
 
-def _has_open_files(paths: Any) -> bool:
+def _names(paths: Any) -> list[str]:
+    """Absolute names of the files, as of xarray; none for open files."""
     if isinstance(paths, list | tuple):
-        return any(map(_has_open_files, paths))
-    return not isinstance(paths, str | os.PathLike)
+        parts = [*map(_names, paths)]
+        return [*itertools.chain(*parts)] if all(parts) else []
+    if not isinstance(paths, str | os.PathLike):
+        return []
+    name = os.fspath(paths)
+    if "://" in name:
+        return [name]
+    name = os.path.abspath(os.path.expanduser(name))
+    return sorted(glob.glob(name)) or [name]
 
 
 def adapt() -> None:
@@ -459,8 +498,8 @@ def adapt() -> None:
         _replace(writers, "to_zarr", checked_to_zarr)
         _replace(writers, "_datatree_to_zarr", checked_tree_to_zarr)
         _replace(writers, "to_netcdf", whole_to_netcdf)
-        _replace(api, "open_dataset", _opens_pieces)
-        _replace(api, "open_mfdataset", _opens_on_workers)
+        _replace(api, "open_dataset", _open_dataset)
+        _replace(api, "open_mfdataset", _open_mfdataset)
         Variable.chunk = _as_tensors(Variable.chunk)  # type: ignore[method-assign]
         for owner in (groupby.DataArrayGroupByBase, groupby.DatasetGroupByBase):
             owner.reduce = _by_groups(owner.reduce)  # type: ignore[method-assign]

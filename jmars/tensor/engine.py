@@ -126,12 +126,7 @@ def can_compute() -> bool:
     engine = current_engine()
     if engine is None or isinstance(engine, NoComputeEngine):
         return False
-    return not is_traced()
-
-
-def is_traced() -> bool:
-    """Return whether tensors stand for others at present, as in a function that is tried on placeholders."""
-    return values_forbidden.get() or _placeholders.get()
+    return not values_forbidden.get() and not _placeholders.get()
 
 
 def has_value(node: TensorData) -> bool:

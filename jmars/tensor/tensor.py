@@ -20,6 +20,7 @@ import sys
 from abc import ABCMeta
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dis import opname
 from types import FrameType
 from typing import Any, SupportsIndex, cast
@@ -42,7 +43,7 @@ from jmars.tensor.buffers import (
     taken_strides,
     unresolved,
 )
-from jmars.tensor.engine import can_compute, current_engine, get_engine, is_traced
+from jmars.tensor.engine import can_compute, current_engine, get_engine
 from jmars.tensor.from_array import (
     Composite,
     FromArray,
@@ -419,10 +420,10 @@ class Tensor(TensorMethods, TensorOperators):
         return mimebundle(self, repr(self))
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickle the value: NumPy's array or scalar; in a function on a worker, where none is computed, the graph."""
+        """Pickle the value: NumPy's array or scalar; within `pickled_as_graphs` the graph."""
+        if _as_graphs.get():
+            return _of_graph, (TensorGraph.of([self.data]),)
         if not can_compute():
-            if not is_traced():
-                return _of_graph, (TensorGraph.of([self.data]),)
             raise UnsupportedError("a tensor pickles as its value, and no value can be computed here")
         check_size(self)
         return self.fetch().__reduce_ex__(protocol)
@@ -632,6 +633,19 @@ class Tensor(TensorMethods, TensorOperators):
 
     def __deepcopy__(self, memo: Any) -> Tensor:
         return cast(Tensor, call("copy", self))
+
+
+_as_graphs: ContextVar[bool] = ContextVar("as_graphs", default=False)
+
+
+@contextmanager
+def pickled_as_graphs() -> Iterator[None]:
+    """Within, tensors pickle as graphs; an operand that two tensors read occurs in both graphs."""
+    token = _as_graphs.set(True)
+    try:
+        yield
+    finally:
+        _as_graphs.reset(token)
 
 
 def _of_graph(graph: TensorGraph) -> Tensor:

@@ -46,7 +46,7 @@ def _sync(work: Coroutine[Any, Any, Any]) -> Any:
 
 
 def _clean(work: Callable[[], None]) -> str:
-    """Call a function that asks a store to remove objects; says why it fails, or that it goes on, in a thread."""
+    """Call a function that asks a store to remove objects; returns the error, or that a thread goes on."""
     failed: list[str] = []
 
     def run() -> None:

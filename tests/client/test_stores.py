@@ -215,14 +215,14 @@ def test_xarray_in_an_object_store(cluster, server, kind):
 @pytest.mark.parametrize("parallel", [False, True])
 def test_files_of_an_object_store_are_opened_without_reading_ahead(cluster, server, tmp_path, parallel):
     xr, system = pytest.importorskip("xarray"), pytest.importorskip("s3fs").S3FileSystem(**server.options)
-    _, dask = pytest.importorskip("h5netcdf"), pytest.importorskip("dask")
+    pytest.importorskip("h5netcdf"), pytest.importorskip("dask")
     noise = np.random.default_rng(0).normal(size=(2, 4, 2**18))  # 8 MiB a file
     for k in range(2):
         part = xr.Dataset({"a": (("t", "y", "x"), noise[k : k + 1])})
         part.to_netcdf(tmp_path / f"{k}.nc", engine="h5netcdf")
         system.pipe(f"data/many/{k}-{parallel}.nc", (tmp_path / f"{k}.nc").read_bytes())
     server.reset()
-    with dask.config.set(scheduler="sync"), xr.open_mfdataset(
+    with sys.modules["dask"].config.set(scheduler="sync"), xr.open_mfdataset(
         [system.open(f"data/many/{k}-{parallel}.nc") for k in range(2)], engine="h5netcdf", combine="nested",
         concat_dim="t", chunked_array_type="jmars", parallel=parallel,
     ) as data:  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 import warnings
 
 import numpy as np
@@ -378,21 +377,41 @@ def test_many_files_are_one_array_read_on_the_workers(cluster, air, tmp_path, ch
         xr.testing.assert_equal(data.air.compute(), air[:60])
 
 
-def test_many_files_are_opened_on_the_workers(cluster, air, tmp_path):
-    pytest.importorskip("scipy"), pytest.importorskip("dask")
+def test_many_files_are_opened_on_the_workers(cluster, air, tmp_path, monkeypatch):
+    pytest.importorskip("scipy")
     for k in range(0, 60, 20):
         air[k : k + 20].to_netcdf(tmp_path / f"{k:02}.nc", engine="scipy")
+    opened: list[str] = []
+    engine = type(xr.backends.list_engines()["scipy"])
+    monkeypatch.setattr(engine, "open_dataset", lambda self, name, **given: opened.append(name))  # of this process
+    loaded: list[float] = []
 
-    def noted(found):
-        return found.assign(pid=("time", np.full(20, os.getpid())))
+    def preprocess(found):
+        assert isinstance(found.air.data, Tensor)
+        loaded.append(float(found.air.mean()))
+        return found
 
-    with xr.open_mfdataset(
-        sorted(tmp_path.iterdir()), engine="scipy", combine="nested", concat_dim="time", data_vars="all",
-        coords="minimal", compat="override", chunked_array_type="jmars", parallel=True, preprocess=noted,
-    ) as data:  # fmt: skip
-        assert isinstance(data.air.data, Tensor) and data.air.chunks[0] == (20, 20, 20)
-        assert os.getpid() not in data.pid.values
-        xr.testing.assert_equal(data.air.compute(), air[:60])
+    for names in (str(tmp_path / "*.nc"), sorted(tmp_path.iterdir())):
+        with xr.open_mfdataset(
+            names, engine="scipy", combine="nested", concat_dim="time", chunked_array_type="jmars", parallel=True,
+            preprocess=preprocess, chunks={"time": 10},
+        ) as data:  # fmt: skip
+            assert isinstance(data.air.data, Tensor) and data.air.chunks[0] == (10,) * 6
+            xr.testing.assert_equal(data.air.compute(), air[:60])
+    assert not opened and len(loaded) == 6
+
+
+def test_errors_of_files_that_workers_open_are_those_of_xarray(cluster, air, tmp_path):
+    pytest.importorskip("scipy")
+    air[:20].to_netcdf(tmp_path / "0.nc", engine="scipy")
+    (tmp_path / "1.nc").write_text("nothing")
+    names = sorted(tmp_path.iterdir())
+    how = {"engine": "scipy", "combine": "nested", "concat_dim": "time", "chunked_array_type": "jmars"}
+    with pytest.raises(TypeError, match="not a valid NetCDF 3 file"):
+        xr.open_mfdataset(names, parallel=True, **how)
+    with pytest.warns(UserWarning, match=r"Could not open .*1\.nc"):
+        found = xr.open_mfdataset(names, parallel=True, errors="warn", **how)
+    xr.testing.assert_equal(found.air.compute(), air[:20])
 
 
 @pytest.mark.parametrize(

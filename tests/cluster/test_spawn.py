@@ -355,9 +355,3 @@ def test_workers_draw_different_numbers():
         pids, drawn = zip(*jmars.remote.map(draw, range(12)).fetch())
     assert len(set(pids)) == 2
     assert len(set(drawn)) == 12
-
-
-def test_a_function_returns_a_tensor_that_is_computed_later(cluster):
-    x = spawn(lambda: (mt.arange(6, chunk_size=4) + np.ones(6)).reshape(2, 3)).fetch()
-    assert type(x) is mt.Tensor and x.shape == (2, 3) and not x.data.computed
-    assert (x * 2).fetch().tolist() == [[2, 4, 6], [8, 10, 12]]

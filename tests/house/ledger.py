@@ -18,7 +18,7 @@ TABLE = """
             tensor/ops/*random*
    905  parts: only what results need is read
             tensor/parts.py optimize/parts.py optimize/sources.py
-  2830  files
+  2879  files
             tensor/files.py tensor/zarr_arrays.py tensor/whole_zarr.py tensor/ops/npy.py tensor/atomic_file.py
   1889  formats of images, telescopes, weather and tables
             tensor/formats/*
@@ -34,7 +34,7 @@ TABLE = """
             tensor/ndimage/*
    250  batches for training
             tensor/batches.py
-  8262  tensor core
+  8271  tensor core
             tensor/*
   1900  machine code by LLVM text
             kernels/native_pipeline.py kernels/compile.py kernels/expression.py kernels/routines.py
@@ -101,7 +101,7 @@ TABLE = """
             reports/*
   4040  local deploy and actors
             deploy/* actors/*
-  1170  xarray
+  1209  xarray
             client/xarray*.py
   4650  client core
             client/*

@@ -13,6 +13,7 @@ import jmars.tensor as mt
 from jmars.config import config
 from jmars.errors import MemoryLimitError, UnsupportedError
 from jmars.tensor.engine import with_placeholders
+from jmars.tensor.tensor import pickled_as_graphs
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
@@ -53,3 +54,13 @@ def test_a_large_one_is_told_and_beyond_the_limit_refused():
 def test_where_no_value_can_be_computed_it_is_refused():
     with with_placeholders(), pytest.raises(UnsupportedError, match="pickles as its value"):
         pickle.dumps(mt.ones(3))
+
+
+def test_tensors_pickle_as_graphs_where_asked():
+    x = mt.asarray(np.arange(6.0), chunk_size=4)
+    x[1] = 7
+    with pickled_as_graphs():
+        blob = pickle.dumps([x[::-1].reshape(2, 3) + 1, 5])
+    found, five = pickle.loads(blob)
+    assert type(found) is mt.Tensor and five == 5 and not found.data.computed
+    assert found.fetch().tolist() == [[6, 5, 4], [3, 8, 1]]

@@ -18,6 +18,7 @@ import itertools
 import math
 import mmap
 import os
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -550,20 +551,46 @@ def opened(url: str, options: Any, stamp: Hashable = None) -> Any:
     return file
 
 
+FILE_BLOCK = 2**20  # bytes of a block of a file
+KEPT = {"maxblocks": 32}
+
+
 def open_pieces(system: Any, path: str, **options: Any) -> Any:
     """A file of fsspec: small reads, as of an index, in blocks (32 MiB are kept); a request for a large read.
 
-    The file pickles as such a file.
+    The file pickles as a file of `open_pieces`.
     """
-    how = {"cache_type": _cache_of_pieces(), "cache_options": {"maxblocks": 32}}
-    file = system.open(path, "rb", block_size=2**20, **how, **options)
-    again = partial(open_pieces, **options), (system, path)
-    file.__reduce_ex__ = lambda protocol: again
+    how = {"cache_type": _cache_of_pieces().name, "cache_options": KEPT}
+    return _pickles_so(system.open(path, "rb", block_size=FILE_BLOCK, **how, **options))
+
+
+def in_pieces(file: Any) -> Any:
+    """The open file, read as a file of `open_pieces` where it is of fsspec and reads ahead; else the object."""
+    if not reads_ahead(file):
+        return file
+    kind: Any = type(file)
+    twin = kind.__new__(kind)
+    twin.__dict__.update(file.__dict__, loc=0, blocksize=FILE_BLOCK)
+    twin.cache = _cache_of_pieces()(FILE_BLOCK, twin._fetch_range, twin.size, **KEPT)
+    return _pickles_so(twin)
+
+
+def reads_ahead(file: Any) -> bool:
+    """Whether an object is an open file of fsspec that reads megabytes beyond a request."""
+    fsspec: Any = sys.modules.get("fsspec.spec")
+    is_buffered = fsspec is not None and isinstance(file, fsspec.AbstractBufferedFile)
+    return is_buffered and getattr(getattr(file, "cache", None), "name", "") == "readahead"
+
+
+def _pickles_so(file: Any) -> Any:
+    if isinstance(getattr(file, "cache", None), _cache_of_pieces()):
+        again = partial(open_pieces, size=file.size), (file.fs, file.path)
+        file.__reduce_ex__ = lambda protocol: again
     return file
 
 
 @cache
-def _cache_of_pieces() -> str:
+def _cache_of_pieces() -> Any:
     from fsspec.caching import BlockCache, register_cache
 
     class PieceCache(BlockCache):  # type: ignore[misc]  # it carries no types
@@ -578,7 +605,7 @@ def _cache_of_pieces() -> str:
             return last[2]
 
     register_cache(PieceCache, clobber=True)
-    return PieceCache.name
+    return PieceCache
 
 
 # fields of a file in stores of fsspec that change with a write: entity tags and digests, then times
