@@ -413,12 +413,13 @@ class _Opening:
     """Opens named files together on the workers, when the first of them is asked for."""
 
     def __init__(self, names: list[str]) -> None:
-        self.names, self.found = names, dict[str, Any]()
+        self.names, self.found = names, dict[str, Any]()  # names that xarray did not ask for yet
 
     def __call__(self, name: str, options: Mapping[str, Any]) -> Any:
         if not self.found:
             opened = map_items(functools.partial(_opened, options=options), self.names)
             self.found = dict(zip(self.names, opened.fetch()))
+        self.names.remove(name)  # `preprocess`, which comes later, may open the file with other options
         found = self.found[name]
         if isinstance(found, Exception):
             raise found
@@ -467,17 +468,16 @@ def _makes_tensors(kwargs: Mapping[str, Any]) -> bool:
 
 
 def _names(paths: Any) -> list[str]:
-    """Absolute names of the files, as of xarray; none for open files."""
+    """Absolute names of the files, as of xarray; none for open files. Text alone is a pattern, in a list a name."""
     if isinstance(paths, list | tuple):
-        parts = [*map(_names, paths)]
+        parts = [[_absolute(one)] if isinstance(one, str | os.PathLike) else _names(one) for one in paths]
         return [*itertools.chain(*parts)] if all(parts) else []
-    if not isinstance(paths, str | os.PathLike):
-        return []
-    name = os.fspath(paths)
-    if "://" in name:
-        return [name]
-    name = os.path.abspath(os.path.expanduser(name))
-    return sorted(glob.glob(name)) or [name]
+    return sorted(glob.glob(_absolute(paths))) if isinstance(paths, str) else []
+
+
+def _absolute(name: str | os.PathLike[str]) -> str:
+    text = os.fspath(name)
+    return text if "://" in text else os.path.abspath(os.path.expanduser(text))
 
 
 def adapt() -> None:

@@ -401,6 +401,24 @@ def test_many_files_are_opened_on_the_workers(cluster, air, tmp_path, monkeypatc
     assert not opened and len(loaded) == 6
 
 
+def test_preprocess_may_open_a_file_with_other_options(cluster, air, tmp_path):
+    pytest.importorskip("scipy")
+    for name in ("0.nc", "[0].nc"):  # the second as a pattern is the first
+        air[:20].to_netcdf(tmp_path / name, engine="scipy")
+
+    def preprocess(found):
+        with xr.open_dataset(found.encoding["source"], engine="scipy", chunks=None) as again:
+            assert isinstance(found.air.data, Tensor) and not isinstance(again.air.variable._data, Tensor)
+            return found.assign(air=again.air.load())
+
+    names = [tmp_path / "0.nc", str(tmp_path / "[0].nc")]
+    with xr.open_mfdataset(
+        names, engine="scipy", combine="nested", concat_dim="time", chunked_array_type="jmars", parallel=True,
+        preprocess=preprocess,
+    ) as data:  # fmt: skip
+        assert not isinstance(data.air.data, Tensor) and data.sizes["time"] == 40
+
+
 def test_errors_of_files_that_workers_open_are_those_of_xarray(cluster, air, tmp_path):
     pytest.importorskip("scipy")
     air[:20].to_netcdf(tmp_path / "0.nc", engine="scipy")

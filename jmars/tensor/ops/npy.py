@@ -552,7 +552,7 @@ def opened(url: str, options: Any, stamp: Hashable = None) -> Any:
 
 
 FILE_BLOCK = 2**20  # bytes of a block of a file
-KEPT = {"maxblocks": 32}
+FILE_CACHE = {"maxblocks": 32}  # of fsspec: blocks that a file keeps
 
 
 def open_pieces(system: Any, path: str, **options: Any) -> Any:
@@ -560,7 +560,7 @@ def open_pieces(system: Any, path: str, **options: Any) -> Any:
 
     The file pickles as a file of `open_pieces`.
     """
-    how = {"cache_type": _cache_of_pieces().name, "cache_options": KEPT}
+    how = {"cache_type": _cache_of_pieces().name, "cache_options": FILE_CACHE}
     return _pickles_so(system.open(path, "rb", block_size=FILE_BLOCK, **how, **options))
 
 
@@ -571,7 +571,7 @@ def in_pieces(file: Any) -> Any:
     kind: Any = type(file)
     twin = kind.__new__(kind)
     twin.__dict__.update(file.__dict__, loc=0, blocksize=FILE_BLOCK)
-    twin.cache = _cache_of_pieces()(FILE_BLOCK, twin._fetch_range, twin.size, **KEPT)
+    twin.cache = _cache_of_pieces()(FILE_BLOCK, twin._fetch_range, twin.size, **FILE_CACHE)
     return _pickles_so(twin)
 
 
