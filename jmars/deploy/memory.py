@@ -20,22 +20,15 @@ CONTROL_BYTES = 24 * MB  # that it grows by while it compiles and runs
 SCHEDULER_BYTES = CONTROL_START + CONTROL_BYTES  # of a scheduler that is a process of its own
 WORKER_BYTES = 10 * MB  # that an executor, the zygote, the mover or the janitor takes for itself
 FEW_PLANS, MANY_PLANS = 4 * MB, 32 * MB  # of plans that are kept to be run again, under small and large limits
-READINGS = 50  # of a process's memory, before all of it is asked for again
-FILE_CHANGE = 4 * MB  # of mapped files, after which all of it is asked for at once
+READINGS = 50  # of a process, before its private memory is read again
+FILE_CHANGE = 4 * MB  # of mapped files, after which private memory is read at once
 LEAST_BYTES = 64 * MB  # that a limit must leave for chunks and scratch
 
 
 def private_bytes(pid: int) -> int:
     """Proportional set size of a process in bytes, shared memory left out; 0 for an ended process."""
-    total = 0
-    try:
-        with open(f"/proc/{pid}/smaps_rollup", "rb") as rollup:
-            for line in rollup:
-                if line.startswith((b"Pss_Anon:", b"Pss_File:")):
-                    total += int(line.split()[1]) * 1024
-    except (FileNotFoundError, ProcessLookupError, PermissionError):
-        return 0
-    return total
+    sizes = _sizes(pid, "smaps_rollup", b"Pss_Anon", b"Pss_File")
+    return sizes[b"Pss_Anon"] + sizes[b"Pss_File"]
 
 
 class PrivateMemory:
@@ -56,22 +49,25 @@ class PrivateMemory:
         return {name: self._of(pid, *known.get(pid, (0, 0, 0))) for name, pid in pids.items()}
 
     def _of(self, pid: int, beside: int, left: int, mapped: int) -> int:
-        anonymous, files = _resident(pid)
+        resident = _sizes(pid, "status", b"RssAnon", b"RssFile")
+        anonymous, files = resident[b"RssAnon"], resident[b"RssFile"]
         if not anonymous:
             return 0
         if not left or abs(files - mapped) > FILE_CHANGE:
-            beside, left, mapped = private_bytes(pid) - anonymous, READINGS, files
+            sizes = _sizes(pid, "smaps_rollup", b"Pss_Anon", b"Pss_File", b"Anonymous")
+            beside = sizes[b"Pss_Anon"] + sizes[b"Pss_File"] - sizes[b"Anonymous"]
+            left, mapped = READINGS, files
         self._beside[pid] = beside, left - 1, mapped
         return max(0, anonymous + beside)
 
 
-def _resident(pid: int) -> tuple[int, int]:
-    """Bytes of anonymous memory and of mapped files of a process; 0 for an ended process."""
-    found = {b"RssAnon": 0, b"RssFile": 0}
-    with suppress(FileNotFoundError, ProcessLookupError, PermissionError), open(f"/proc/{pid}/status", "rb") as status:
-        rows = (line.partition(b":") for line in status if line.startswith((b"RssAnon:", b"RssFile:")))
-        found |= {key: int(value.split()[0]) * 1024 for key, _, value in rows}
-    return found[b"RssAnon"], found[b"RssFile"]
+def _sizes(pid: int, file: str, *names: bytes) -> dict[bytes, int]:
+    """Bytes by name, from a file of a process in /proc; 0 for an ended process."""
+    found = dict.fromkeys(names, 0)
+    with suppress(FileNotFoundError, ProcessLookupError, PermissionError), open(f"/proc/{pid}/{file}", "rb") as lines:
+        rows = (line.partition(b":") for line in lines)
+        found |= {name: int(value.split()[0]) * 1024 for name, _, value in rows if name in found}
+    return found
 
 
 def available() -> int:

@@ -7,6 +7,7 @@ import numpy as np
 import psutil
 import pytest
 
+from jmars.deploy import memory as memory_module
 from jmars.deploy.memory import PrivateMemory, available, chosen_limit, default_limit, private_bytes
 
 
@@ -32,6 +33,21 @@ def test_what_is_asked_often_follows_what_is_asked_in_full(tmp_path):
     assert memory.of({"gone": 2**22 + 1}) == {"gone": 0}
     del filled
     shared.close()
+
+
+def test_memory_that_grows_while_it_is_read_counts_once(monkeypatch):
+    grown, sizes = [], memory_module._sizes
+
+    def grow(pid, file, *names):
+        found = sizes(pid, file, *names)
+        if file == "status" and not grown:
+            grown.append(b"1" * 64 * 2**20)
+        return found
+
+    monkeypatch.setattr(memory_module, "_sizes", grow)
+    memory, me = PrivateMemory(), {"me": os.getpid()}
+    memory.of(me)
+    assert memory.of(me)["me"] == pytest.approx(private_bytes(os.getpid()), rel=0.05)
 
 
 def test_limits_are_read_and_checked():
