@@ -62,7 +62,8 @@ from jmars.tensor.operand import Splits
 from jmars.tensor.ops.groups import GROUPED, reduce_groups
 from jmars.tensor.ops.gufuncs import apply_gufunc
 from jmars.tensor.ops.map_blocks import map_blocks, single_chunk_along
-from jmars.tensor.ops.npy import from_blocks, in_pieces, open_pieces, reads_ahead
+from jmars.tensor.ops.npy import from_blocks
+from jmars.tensor.remote_files import in_pieces, open_pieces, reads_ahead
 from jmars.tensor.spawn import map_items
 from jmars.tensor.splits import COUNTED_BYTES, chunk_bytes, common_splits, decide_splits, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor, pickled_as_graphs

@@ -23,7 +23,8 @@ from jmars.tensor.atomic_file import atomic_file, claimed
 from jmars.tensor.engine import get_engine
 from jmars.tensor.files import moved
 from jmars.tensor.operand import TensorData
-from jmars.tensor.ops.npy import FromBlocks, is_url
+from jmars.tensor.ops.npy import FromBlocks
+from jmars.tensor.remote_files import is_url
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_graph import LinkedGraph
 from jmars.tensor.whole_zarr import replaced_group

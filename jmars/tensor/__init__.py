@@ -19,6 +19,7 @@ In reading order:
 - atomic_file.py: atomic file writes
 - ops: the operands and functions
 - files.py: arrays in files of several formats
+- remote_files.py: files at URLs
 - zarr_arrays.py, whole_zarr.py: Zarr arrays; whole or not there
 - formats: images, telescopes and weather
 - numpy_modules.py: NumPy's modules with the functions of jmars

@@ -59,15 +59,13 @@ from jmars.tensor.ops.npy import (
     file_stamp,
     fill,
     from_blocks,
-    is_url,
     load_at,
     loaded,
-    opened,
     read_header,
-    url_stamp,
     write_file,
 )
 from jmars.tensor.protocols import call, offers
+from jmars.tensor.remote_files import is_url, opened, url_stamp
 from jmars.tensor.splits import ChunkSize, chunk_bytes, decide_splits, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_graph import new_group
@@ -171,7 +169,7 @@ class ToBlocks(Operand):
     """Calls a function for every chunk; the output has an element True per chunk, or the bytes that it returns."""
 
     function: str
-    blob: bytes = field(repr=False)  # credentials may be in it
+    blob: bytes = field(repr=False)  # a URL may hold credentials
     returns: bool = False
     name: ClassVar[str] = "to_blocks"
 

@@ -27,8 +27,9 @@ from jmars.tensor.files import aligned_splits, block_writes, moved, regular_size
 from jmars.tensor.operand import TensorData, check_dtype
 from jmars.tensor.ops.chunks import rechunk
 from jmars.tensor.ops.map_blocks import unpickled
-from jmars.tensor.ops.npy import FromBlocks, from_blocks, is_url
+from jmars.tensor.ops.npy import FromBlocks, from_blocks
 from jmars.tensor.protocols import offers
+from jmars.tensor.remote_files import is_url
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.whole_zarr import How, all_at_once, placed, whole_arrays, whole_folder

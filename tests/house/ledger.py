@@ -18,9 +18,10 @@ TABLE = """
             tensor/ops/*random*
    905  parts: only what results need is read
             tensor/parts.py optimize/parts.py optimize/sources.py
-  2879  files
+  2930  files
             tensor/files.py tensor/zarr_arrays.py tensor/whole_zarr.py tensor/ops/npy.py tensor/atomic_file.py
-  1889  formats of images, telescopes, weather and tables
+            tensor/remote_files.py
+  1895  formats of images, telescopes, weather and tables
             tensor/formats/*
  16227  NumPy functions
             tensor/ops/*
@@ -34,7 +35,7 @@ TABLE = """
             tensor/ndimage/*
    250  batches for training
             tensor/batches.py
-  8271  tensor core
+  8272  tensor core
             tensor/*
   1900  machine code by LLVM text
             kernels/native_pipeline.py kernels/compile.py kernels/expression.py kernels/routines.py
@@ -101,7 +102,7 @@ TABLE = """
             reports/*
   4040  local deploy and actors
             deploy/* actors/*
-  1209  xarray
+  1212  xarray
             client/xarray*.py
   4650  client core
             client/*

@@ -29,7 +29,7 @@ def test_a_file_is_one_idea() -> None:
 
 def test_modules_become_fewer() -> None:
     """A new idea may take a new file: then raise the number with the reason in the commit."""
-    assert len(list((ROOT / "jmars").rglob("*.py"))) <= 373
+    assert len(list((ROOT / "jmars").rglob("*.py"))) <= 374
 
 
 def test_the_name_of_a_test_fits_a_line_of_a_report() -> None:

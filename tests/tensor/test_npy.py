@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import jmars.tensor as mt
 from jmars.errors import StorageError, UnsupportedError
 from jmars.tensor.operand import new_data
-from jmars.tensor.ops.npy import LoadNpy, mapped_layout
+from jmars.tensor.ops.npy import Layout, LoadNpy, Window, file_stamp, mapped_layout
 from tests.tensor.cut import cut_arrays, numbered, same, splits
 
 
@@ -40,7 +40,7 @@ def test_any_order_of_bytes_and_axes(tmp_path, dtype, order):
 
 
 def test_parts_read_in_blocks_and_pages_let_go(tmp_path, monkeypatch):
-    monkeypatch.setattr("jmars.tensor.ops.npy.DROP_BYTES", 1000)
+    monkeypatch.setattr("jmars.tensor.ops.npy.MAPPED_BYTES", 1000)
     array = np.random.default_rng(0).random((400, 300))
     np.save(tmp_path / "a.npy", array)
     x = mt.load(tmp_path / "a.npy", chunk_size=(400, 190))
@@ -48,6 +48,47 @@ def test_parts_read_in_blocks_and_pages_let_go(tmp_path, monkeypatch):
     same(x.sum(axis=0), array.sum(axis=0), rtol=1e-12)
     x.to_npy(tmp_path / "b.npy")
     np.testing.assert_array_equal(np.load(tmp_path / "b.npy"), array)
+
+
+@pytest.mark.parametrize("window_bytes", [8, 200, 4000, 2**20])
+def test_drawn_boxes_of_a_file_are_read_and_written_as_by_numpy(tmp_path, monkeypatch, window_bytes):
+    monkeypatch.setattr("jmars.tensor.ops.npy.MAPPED_BYTES", window_bytes)
+    draws, path = np.random.default_rng(window_bytes), tmp_path / "a.bin"
+    stored = draws.integers(0, 1000, (9, 8, 7, 6), "i4")
+    stored.tofile(path)
+    whole = Layout.contiguous(str(path), stored.shape, stored.dtype, 0, file_stamp(os.stat(path)), False)
+    with open(path, "r+b") as file:
+        memory = mmap.mmap(file.fileno(), 0)
+    for _ in range(60):
+        index = tuple(slice(draws.integers(0, 3), None, int(draws.choice([-1, 1, 2]))) for _ in stored.shape)
+        array, window = stored[index], Window(whole.part(index), memory)
+        box = [range(*sorted(draws.choice(n + 1, 2, False))) for n in array.shape]
+        chunk = draws.integers(0, 1000, tuple(map(len, box)), "i4")
+        window.write(chunk, [one.start for one in box])
+        array[np.ix_(*box)] = chunk
+        if draws.random() < 0.5:
+            axis = draws.integers(4)
+            box[axis] = draws.integers(0, array.shape[axis], draws.integers(1, 12))
+        out = np.empty(tuple(map(len, box)), draws.choice(["i4", ">i4"]))
+        window.read(box, out)
+        np.testing.assert_array_equal(out, array[np.ix_(*box)])
+    np.testing.assert_array_equal(np.fromfile(path, "i4"), stored.reshape(-1))
+
+
+def test_narrow_rows_take_no_memory_for_the_bytes_between_them(tmp_path):
+    np.save(tmp_path / "a.npy", np.zeros((256, 2**18), "f4"))  # 256 MiB, of which a chunk has 4 KiB in each MiB
+    layout = mt.load(tmp_path / "a.npy", chunk_size=(256, 1024)).data.op.layout
+    with open(tmp_path / "a.npy", "rb") as file:
+        memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    before = mapped_bytes()
+    Window(layout, memory).read([range(256), range(1024)], np.empty((256, 1024), "f4"))
+    assert mapped_bytes() - before <= 8 * 2**20
+
+
+def mapped_bytes():
+    """Bytes of mapped files in memory."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("RssFile"))
 
 
 def test_a_relative_path_means_the_folder_of_now(tmp_path, monkeypatch):

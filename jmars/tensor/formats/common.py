@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from jmars.errors import JmarsError, StorageError, UnsupportedError
-from jmars.tensor.ops.npy import is_url, opened
 from jmars.tensor.protocols import call
+from jmars.tensor.remote_files import is_url, opened
 from jmars.tensor.tensor import Tensor
 
 

@@ -23,8 +23,9 @@ from jmars.errors import StorageError, UnsupportedError
 from jmars.tensor.files import aligned_splits
 from jmars.tensor.formats.common import file_of, library, path_to_write, place_of, reading
 from jmars.tensor.operand import check_dtype
-from jmars.tensor.ops.npy import Layout, file_stamp, from_blocks, is_url, loaded, write_file
+from jmars.tensor.ops.npy import Layout, file_stamp, from_blocks, loaded, write_file
 from jmars.tensor.protocols import call, offers
+from jmars.tensor.remote_files import is_url
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
 

@@ -16,8 +16,9 @@ from jmars.errors import UnsupportedError
 from jmars.tensor.files import aligned_splits
 from jmars.tensor.formats.common import library, place_of, reading
 from jmars.tensor.operand import check_dtype
-from jmars.tensor.ops.npy import from_blocks, is_url
+from jmars.tensor.ops.npy import from_blocks
 from jmars.tensor.protocols import offers
+from jmars.tensor.remote_files import is_url
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor
 

@@ -23,8 +23,9 @@ from jmars.tensor.files import aligned_splits, hdf5_library, regular_size, to_bl
 from jmars.tensor.formats.common import library, path_to_write, place_of, reading
 from jmars.tensor.operand import check_dtype
 from jmars.tensor.ops.chunks import rechunk
-from jmars.tensor.ops.npy import from_blocks, is_url, opened
+from jmars.tensor.ops.npy import from_blocks
 from jmars.tensor.protocols import offers
+from jmars.tensor.remote_files import is_url, opened
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
 

@@ -33,8 +33,9 @@ from jmars.tensor.chunk_types.duck_tensor import ChunkCall, arrays
 from jmars.tensor.engine import get_engine
 from jmars.tensor.formats.common import file_of, library, path_to_write, place_of, reading
 from jmars.tensor.from_array import Composite
-from jmars.tensor.ops.npy import file_stamp, from_blocks, is_url, url_stamp
+from jmars.tensor.ops.npy import file_stamp, from_blocks
 from jmars.tensor.protocols import call, offers
+from jmars.tensor.remote_files import is_url, url_stamp
 from jmars.tensor.splits import chunk_bytes, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor
 

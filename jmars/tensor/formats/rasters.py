@@ -23,8 +23,9 @@ from jmars.tensor.files import aligned_splits
 from jmars.tensor.formats.common import library, means, path_to_write, pyramid, reading
 from jmars.tensor.formats.tiff import Pages, write_tiles
 from jmars.tensor.operand import check_dtype
-from jmars.tensor.ops.npy import from_blocks, is_url
+from jmars.tensor.ops.npy import from_blocks
 from jmars.tensor.protocols import call, offers
+from jmars.tensor.remote_files import is_url
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
 

@@ -31,8 +31,9 @@ from jmars.tensor.files import aligned_splits, block_writes, whole_pieces
 from jmars.tensor.formats.common import file_of, library, path_to_write, place_of, pyramid, reading
 from jmars.tensor.operand import check_dtype
 from jmars.tensor.ops.chunks import rechunk
-from jmars.tensor.ops.npy import from_blocks, is_url
+from jmars.tensor.ops.npy import from_blocks
 from jmars.tensor.protocols import offers
+from jmars.tensor.remote_files import is_url
 from jmars.tensor.splits import ChunkSize
 from jmars.tensor.tensor import Tensor, as_tensor
 

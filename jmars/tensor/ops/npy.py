@@ -18,17 +18,16 @@ import itertools
 import math
 import mmap
 import os
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from itertools import accumulate
 from operator import mul
 from pathlib import Path
-from typing import IO, Any, ClassVar, Literal, NamedTuple, TypeGuard
+from typing import IO, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -47,6 +46,7 @@ from jmars.tensor.ops.chunks import add_by_class, boxes, chunk_classes, chunk_st
 from jmars.tensor.ops.map_blocks import code_of, pickled, unpickled
 from jmars.tensor.parts import Axis, Part, PartOf, SourcePart, in_chunks, positions, splits_of, whole
 from jmars.tensor.protocols import call, offers
+from jmars.tensor.remote_files import is_url, opened, url_stamp
 from jmars.tensor.splits import ChunkSize, decide_splits
 from jmars.tensor.tensor import Tensor, as_tensor
 
@@ -54,7 +54,7 @@ Array = np.ndarray[Any, Any]
 FRESH = 2.0  # seconds; some file systems have times of whole seconds
 MOST_FILES = 10_000  # in a folder, such as a Zarr array
 ZIP = b"PK\x03\x04"  # first bytes of an archive
-DROP_BYTES = 4 * 2**20  # bytes read before mapped pages are released, since they count as memory of the process
+MAPPED_BYTES = 4 * 2**20  # of a file whose pages are mapped at a time
 
 
 class Layout(Struct, frozen=True):
@@ -362,33 +362,82 @@ def open_file(params: tuple[Layout, int], arg: tuple[tuple[int, ...], bytes | No
     layout, axis = params
     corner, positions = arg
     memory = _map(layout)
-    part: list[Any] = [slice(at, at + n) for at, n in zip(corner, output.shape)]
-    there = None if positions is None else np.frombuffer(positions, np.int64)
-    steps = [mmap.PAGESIZE, *(abs(step) for n, step in zip(layout.shape, layout.strides) if n > 1)]
-    if there is not None:
-        part[axis] = slice(None)
-        steps = [step for step in steps if step != abs(layout.strides[axis])] or steps[:1]
-    spread = max(min(steps), layout.dtype.itemsize)  # bytes of pages that an element touches
-    read = 0
+    chunk: list[Axis] = [range(at, at + n) for at, n in zip(corner, output.shape)]
+    if positions is not None:
+        chunk[axis] = np.frombuffer(positions, np.int64)
+    window = None if memory is None else Window(layout, memory)
 
     def fill(out: Array, start: int) -> None:
-        nonlocal read
-        if memory is None or not out.size:
+        if window is None or not out.size:
             return
-        chunk: Any = layout.mapped(memory)[tuple(part)]
         done = 0
         for box in boxes(output.shape, start, start + out.size) if output.shape else [()]:
-            index = box if there is None else (*box[:axis], there[box[axis]], *box[axis + 1 :])
-            piece = chunk[index]
-            np.copyto(out[done : done + piece.size].reshape(piece.shape), piece)
-            done += piece.size
-        read += out.size * spread
-        if read >= DROP_BYTES and hasattr(memory, "madvise"):
-            del chunk, piece
-            memory.madvise(mmap.MADV_DONTNEED)
-            read = 0
+            wanted = [there[one] for there, one in zip(chunk, box)]
+            shape = tuple(map(len, wanted))
+            size = math.prod(shape)
+            window.read(wanted, out[done : done + size].reshape(shape))
+            done += size
 
     return fill
+
+
+class Window:
+    """The array of a mapped file, of which pages that span at most `MAPPED_BYTES` are in memory at a time.
+
+    The system maps pages around an element that is read, up to 2 MiB of them: a chunk of narrow rows would take memory
+    for all that lies between the rows.
+    """
+
+    def __init__(self, layout: Layout, memory: mmap.mmap) -> None:
+        self._layout, self._memory, self._array = layout, memory, layout.mapped(memory)
+        self._low, self._high = 0, 0  # bytes of the file that were touched since pages were released
+
+    def read(self, box: Sequence[Axis], out: Array) -> None:
+        """Copy the elements at positions along each axis to `out`, which has the shape of the box."""
+        places: list[Axis] = [range(n) for n in out.shape]
+        wanted = list(box)
+        for axis, there in enumerate(box):
+            if not isinstance(there, range) and (there[1:] < there[:-1]).any():
+                places[axis] = np.argsort(there, kind="stable")
+                wanted[axis] = there[places[axis]]
+        for there, here in self._near(wanted, places):
+            out[here] = self._array[there]
+
+    def write(self, chunk: Array, corner: Sequence[int]) -> None:
+        """Copy a chunk into the file, from a first index on."""
+        places: list[Axis] = [range(n) for n in chunk.shape]
+        for there, here in self._near([range(at, at + n) for at, n in zip(corner, chunk.shape)], places):
+            self._array[there] = chunk[here]
+        self._release()
+
+    def _near(self, wanted: list[Axis], places: list[Axis]) -> Iterator[tuple[Any, Any]]:
+        """Indices of the file and of memory, of parts that span at most `MAPPED_BYTES`; pages are released between."""
+        steps = self._layout.strides
+        ends = [(int(there[0]) * step, int(there[-1]) * step) for there, step in zip(wanted, steps)]
+        spans = [abs(last - first) for first, last in ends]
+        if sum(spans) > MAPPED_BYTES:
+            axis = max(range(len(spans)), key=spans.__getitem__)
+            half = len(wanted[axis]) // 2
+            for part in (slice(half), slice(half, None)):
+                nearer = [*wanted[:axis], wanted[axis][part], *wanted[axis + 1 :]]
+                yield from self._near(nearer, [*places[:axis], places[axis][part], *places[axis + 1 :]])
+            return
+        low = self._layout.offset + sum(map(min, ends))
+        high = low + sum(spans)
+        if max(high, self._high) - min(low, self._low) > MAPPED_BYTES:
+            self._release()
+            self._low, self._high = low, high
+        self._low, self._high = min(low, self._low), max(high, self._high)
+        yield tuple(map(_index, wanted)), tuple(map(_index, places))
+
+    def _release(self) -> None:
+        if hasattr(self._memory, "madvise"):
+            self._memory.madvise(mmap.MADV_DONTNEED)
+
+
+def _index(axis: Axis) -> slice | NDArray[np.int64]:
+    """An index of neighbours, or of listed positions."""
+    return slice(axis.start, axis.stop) if isinstance(axis, range) else axis
 
 
 def _map(layout: Layout) -> mmap.mmap | None:
@@ -503,120 +552,10 @@ def write_chunk(out: Array, inputs: Sequence[Array], params: tuple[Layout], corn
         if os.fstat(descriptor).st_size != layout.stamp[0]:
             raise StorageError(f"{layout.path} changed its size while it was written; save to another path")
         with mmap.mmap(descriptor, 0, access=mmap.ACCESS_WRITE) as memory:
-            _copy_into(memory, layout, chunk, corner)
+            Window(layout, memory).write(chunk, corner)
     finally:
         os.close(descriptor)
     out[...] = True
-
-
-def _copy_into(memory: mmap.mmap, layout: Layout, chunk: Array, corner: tuple[int, ...]) -> None:
-    """Copies a chunk in pieces and releases mapped pages, since they count as memory of the process."""
-    rows = max(1, DROP_BYTES // max(chunk[:1].nbytes, 1)) if chunk.ndim else 1
-    for low in range(0, len(chunk) if chunk.ndim else 1, rows):
-        piece = chunk[low : low + rows] if chunk.ndim else chunk
-        first = (corner[0] + low, *corner[1:]) if chunk.ndim else ()
-        layout.mapped(memory)[tuple(slice(at, at + n) for at, n in zip(first, piece.shape))] = piece
-        if hasattr(memory, "madvise"):
-            memory.madvise(mmap.MADV_DONTNEED)
-
-
-def is_url(place: Any) -> TypeGuard[str]:
-    """Whether a place is a URL rather than a path."""
-    return isinstance(place, str) and "://" in place
-
-
-def opened(url: str, options: Any, stamp: Hashable = None) -> Any:
-    """A file of fsspec, open for reading, by `open_pieces`.
-
-    Raises
-    ------
-    StorageError
-        If a stamp of `url_stamp` is given and the file has another.
-    """
-    try:
-        from fsspec.core import url_to_fs
-    except ImportError as error:
-        raise ImportError(f"{url.split('://')[0]}:// needs the package fsspec: pip install fsspec") from error
-    system, path = url_to_fs(url, **(options or {}))
-    if "memory" in np.ravel(system.protocol):
-        raise UnsupportedError(
-            f"{url} lies in the memory of this process; read it by NumPy from fsspec.open(...).open()"
-        )
-    if stamp is None:
-        system.invalidate_cache()  # a listing may be old, and word times other than the answer to a worker
-    file = open_pieces(system, path)
-    if stamp is not None and url_stamp(file) != stamp:
-        file.close()
-        raise StorageError(f"{url} has changed since it was loaded; load it again")
-    return file
-
-
-FILE_BLOCK = 2**20  # bytes of a block of a file
-FILE_CACHE = {"maxblocks": 32}  # of fsspec: blocks that a file keeps
-
-
-def open_pieces(system: Any, path: str, **options: Any) -> Any:
-    """A file of fsspec: small reads, as of an index, in blocks (32 MiB are kept); a request for a large read.
-
-    The file pickles as a file of `open_pieces`.
-    """
-    how = {"cache_type": _cache_of_pieces().name, "cache_options": FILE_CACHE}
-    return _pickles_so(system.open(path, "rb", block_size=FILE_BLOCK, **how, **options))
-
-
-def in_pieces(file: Any) -> Any:
-    """The open file, read as a file of `open_pieces` where it is of fsspec and reads ahead; else the object."""
-    if not reads_ahead(file):
-        return file
-    kind: Any = type(file)
-    twin = kind.__new__(kind)
-    twin.__dict__.update(file.__dict__, loc=0, blocksize=FILE_BLOCK)
-    twin.cache = _cache_of_pieces()(FILE_BLOCK, twin._fetch_range, twin.size, **FILE_CACHE)
-    return _pickles_so(twin)
-
-
-def reads_ahead(file: Any) -> bool:
-    """Whether an object is an open file of fsspec that reads megabytes beyond a request."""
-    fsspec: Any = sys.modules.get("fsspec.spec")
-    is_buffered = fsspec is not None and isinstance(file, fsspec.AbstractBufferedFile)
-    return is_buffered and getattr(getattr(file, "cache", None), "name", "") == "readahead"
-
-
-def _pickles_so(file: Any) -> Any:
-    if isinstance(getattr(file, "cache", None), _cache_of_pieces()):
-        again = partial(open_pieces, size=file.size), (file.fs, file.path)
-        file.__reduce_ex__ = lambda protocol: again
-    return file
-
-
-@cache
-def _cache_of_pieces() -> Any:
-    from fsspec.caching import BlockCache, register_cache
-
-    class PieceCache(BlockCache):  # type: ignore[misc]  # it carries no types
-        name = "jmars"
-        last: tuple[int, int, bytes] = (0, 0, b"")  # a large read: its bounds and bytes
-
-        def _fetch(self, start: int | None, end: int | None) -> bytes:
-            if start is None or end is None or end - start < self.blocksize // 4:
-                return super()._fetch(start, end)  # type: ignore[no-any-return]
-            if (last := self.last)[:2] != (start, end):  # read once: several threads may read the file
-                last = self.last = start, end, self.fetcher(start, min(end, self.size))
-            return last[2]
-
-    register_cache(PieceCache, clobber=True)
-    return PieceCache
-
-
-# fields of a file in stores of fsspec that change with a write: entity tags and digests, then times
-_OF_A_WRITE = """ETag etag generation Content-MD5 content_md5 Digest md5Hash Last-Modified LastModified last_modified
-    updated mtime modified""".split()  # noqa: SIM905
-
-
-def url_stamp(file: Any) -> Hashable:
-    """Stamp of an open file of fsspec: the size, and the tag or else the time of the last write; or None."""
-    told = getattr(file, "details", None) or (file.fs.info(file.path) if hasattr(file, "fs") else None)
-    return told and (told["size"], next((str(told[name]) for name in _OF_A_WRITE if told.get(name) is not None), None))
 
 
 @dataclass(frozen=True)
@@ -750,7 +689,7 @@ class FromBlocks(Operand):
     """Calls a function per chunk."""
 
     function: str
-    blob: bytes = field(repr=False)  # credentials may be in it
+    blob: bytes = field(repr=False)  # a URL may hold credentials
     takes: str = "chunks"  # slices that the function can be called with
     pieces: tuple[int, ...] = ()  # lengths of pieces that the function reads whole; () where not known
     # bytes of an element, stored and being decoded (0: pieces are decoded in the chunk); pieces read at once

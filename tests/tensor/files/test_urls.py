@@ -13,7 +13,8 @@ import pytest
 import jmars.tensor as mt
 from jmars.errors import StorageError, UnsupportedError
 from jmars.tensor.ops import npy
-from jmars.tensor.ops.npy import RemoteArray, url_stamp
+from jmars.tensor.ops.npy import RemoteArray
+from jmars.tensor.remote_files import url_stamp
 
 fsspec = pytest.importorskip("fsspec", reason="fsspec is not installed")
 VALUES = np.arange(24 * 17 * 5.0).reshape(24, 17, 5)
