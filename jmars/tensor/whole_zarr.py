@@ -6,7 +6,8 @@ are written in place while there is no metadata, so readers find no array (`whol
 A claim keeps a second writer of an array, or of a group that is replaced, away: in a folder a lock of the system
 (atomic_file.py), in an object store an object `.jmars-claim-0` within, made by a conditional put. The writer renews
 the claim every `BEAT` seconds. A claim of a dead process, or of an age of `EXPIRY` seconds, is void: the next writer
-makes the claim of the next number.
+makes the claim of the next number. A writer that failed keeps the claim until the pieces are removed, and the claim
+says so: the next writer waits.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ AT_ONCE = 64  # deletions under way
 CLAIM = ".jmars-claim-"
 DOCUMENTS = {"zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata"}
 How = Literal["new", "over", "found"]
-_held: set[str] = set()  # tokens of claims of this process
+_held: dict[str, threading.Thread | None] = {}  # claims of this process by token; the thread that removes objects
 
 
 def _sync(work: Coroutine[Any, Any, Any]) -> Any:
@@ -45,20 +46,21 @@ def _sync(work: Coroutine[Any, Any, Any]) -> Any:
     return sync(work)
 
 
-def _clean(work: Callable[[], None]) -> str:
-    """Call a function that asks a store to remove objects; returns the error, or that a thread goes on."""
+def _clean(work: Callable[[], None], claims: Sequence[_Claim]) -> str:
+    """Call a function that removes objects, and ends the claims; returns the error, or that a thread goes on."""
     failed: list[str] = []
 
     def run() -> None:
         try:
+            _held.update({one.token: thread for one in claims})
             work()
         except Exception as error:
             failed.append(f"{type(error).__name__}: {error}")
 
     thread = threading.Thread(target=run, daemon=True, name="jmars-cleanup")
     thread.start()
-    thread.join(CLEANUP_SECONDS)
-    goes_on = f"the store did not remove them within {CLEANUP_SECONDS:g} s; the removal, and the claim, go on"
+    thread.join(CLEANUP_SECONDS if claims else None)
+    goes_on = f"the store did not remove them within {CLEANUP_SECONDS:g} s; the removal goes on, the next write waits"
     return goes_on if thread.is_alive() else "".join(failed)
 
 
@@ -111,10 +113,10 @@ def whole_arrays(arrays: Sequence[Any], how: How) -> Iterator[None]:
     `how`: "new" to refuse arrays and groups there; "over" to remove all objects there first; "found" for arrays that
     exist: an array with pieces is written in place, and readers may see old and new pieces.
     """
-    with ExitStack() as stack:
+    with ExitStack() as stack, ExitStack() as far:
         checks = [stack.enter_context(claimed(folder)) for one in arrays if (folder := node_folder(one))]
-        if remote := [one for one in arrays if not node_folder(one)]:
-            checks.append(stack.enter_context(_claims(remote)))
+        remote = [one for one in arrays if not node_folder(one)]
+        claims = far.enter_context(_claims(remote)) if remote else []
         there: list[set[str]] = _sync(_all([_names(one) for one in arrays]))
         for one, names in zip(arrays, there) if how != "found" else ():
             if how == "new":
@@ -131,20 +133,25 @@ def whole_arrays(arrays: Sequence[Any], how: How) -> Iterator[None]:
             is_ours = False
             for check in checks:
                 check()
+            _sync(_all([one.check() for one in claims]))
             is_ours = True
             _sync(_all([_put(one, found) for (one, _), found in zip(fresh, documents)]))
         except BaseException as error:
-            kept = stack.pop_all()  # no second writer comes before the removal ends
+            left = [(one, set() if how == "over" else names - DOCUMENTS) for one, names in fresh if is_ours]
+            kept = far.pop_all()  # no second writer comes before the removal ends
 
-            def remove() -> None:
+            async def remove(is_far: bool) -> None:
+                for one, names in left:
+                    if is_far != bool(node_folder(one)):
+                        await _remove(one, names)
+
+            def remove_far() -> None:
                 with kept:
-                    for one, names in fresh if is_ours else ():
-                        if (folder := node_folder(one)) and not names - DOCUMENTS:
-                            shutil.rmtree(folder)
-                            continue
-                        _sync(_remove(one, set() if how == "over" else names - DOCUMENTS))
+                    for claim in claims:
+                        claim.is_removing = True
+                    _sync(_all([*(one.beat() for one in claims), remove(True)]))
 
-            if why := _clean(remove):
+            for why in filter(None, (_clean(lambda: _sync(remove(False)), []), _clean(remove_far, claims))):
                 error.add_note(f"pieces that were written could not be removed: {why}")
             raise
 
@@ -170,25 +177,25 @@ def replaced_group(place: Any) -> Iterator[str]:
         inner = f"/{place.path}".rstrip("/")
         os.makedirs(above, exist_ok=True)
         with claimed(f"{above}/{name}{inner}", f"{above}/.{name}{inner.replace('/', '.')}.claim"):
-            _sync(_refuse_claims(place))
+            _after_removal(lambda: _refuse_claims(place))
             yield "w"
     elif type(place.store).__name__ in ("FsspecStore", "ObjectStore"):
-        with warnings.catch_warnings(), _claims([place]) as check:
+        with warnings.catch_warnings(), _claims([place]) as claims:
             warnings.filterwarnings("ignore", rf"Object at .*{re.escape(CLAIM)}\d+ is not recognized as a component")
-            _sync(_delete(place.store, _sync(_refuse_claims(place))))
+            _sync(_delete(place.store, _after_removal(lambda: _refuse_claims(place))))
             yield "a"
-            check()
+            _sync(claims[0].check())
     else:
         yield "w"
 
 
 async def _refuse_claims(place: Any) -> list[str]:
-    """Keys in the place of a group of an object store, but its claim; raises StorageError if an array has a claim."""
+    """Keys in the place of a group of an object store, but its claim; raises as `_refuse` if an array has a claim."""
     prefix, keys = f"{place.path}/".lstrip("/"), await _keys(place)
     for key in [key for key in keys if f"/{CLAIM}" in key.removeprefix(prefix)]:
         found = await _read_claim(place.store, key)
-        if found is not None and _holds(found):
-            raise _being_written(f"{place.store}/{key.rpartition('/')[0]}", found)
+        if found is not None:
+            _refuse(f"{place.store}/{key.rpartition('/')[0]}", found)
     return [key for key in keys if not key.removeprefix(prefix).startswith(CLAIM)]
 
 
@@ -258,6 +265,8 @@ async def _names(array: Any) -> set[str]:
 async def _remove(array: Any, kept: set[str]) -> None:
     """Remove objects in the place of an array, but claims and those of names that begin with a part in `kept`."""
     prefix = f"{array.path}/".lstrip("/")
+    if (folder := node_folder(array)) and not kept:
+        return await asyncio.to_thread(shutil.rmtree, folder)
     parts = [(key, key.removeprefix(prefix).split("/")[0]) for key in await _keys(array)]
     await _delete(array.store, [key for key, part in parts if part not in kept and not part.startswith(CLAIM)])
 
@@ -285,6 +294,7 @@ class _Claim:
     def __init__(self, array: Any) -> None:
         self.array, self.number, self.token = array, 0, secrets.token_hex(8)
         self.is_checked = False  # whether the store had the claim at the end of the write
+        self.is_removing = False  # whether the write failed and its pieces are being removed
         self.place = getattr(array, "store_path", array)
 
     def key(self, number: int) -> str:
@@ -292,29 +302,31 @@ class _Claim:
 
     def content(self) -> bytes:
         facts = {"writer": f"process {os.getpid()} of {socket.gethostname()}", "token": self.token, "here": here()}
-        return json.dumps({**facts, "pid": os.getpid(), "time": time.time()}).encode()
+        return json.dumps({**facts, "pid": os.getpid(), "time": time.time(), "removing": self.is_removing}).encode()
 
     async def take(self) -> None:
-        """Make the claim; raises StorageError if a second writer has a valid claim."""
+        """Make the claim; raises as `_refuse` if a second writer has a valid claim."""
+        self.number = 0
         while not await _made(self.array.store, self.key(self.number), self.content()):
             found = await self.read()
             if found is not None and found["token"] == self.token:  # the answer of the first try was lost
                 return
-            if found is not None and _holds(found):
-                raise _being_written(self.place, found)
-            self.number += found is not None
+            if found is not None:
+                _refuse(self.place, found)
+                self.number += 1
 
     async def read(self) -> Any:
         """Facts of the claim's object; None if there is no object."""
         return await _read_claim(self.array.store, self.key(self.number))
 
     async def beat(self) -> None:
-        """Renew the claim."""
+        """Renew the claim; errors are left to the check at the end."""
         from zarr.core.buffer import default_buffer_prototype
 
-        if (await self.read() or {}).get("token") == self.token:
-            content = default_buffer_prototype().buffer.from_bytes(self.content())
-            await self.array.store.set(self.key(self.number), content)
+        with suppress(Exception):
+            if (await self.read() or {}).get("token") == self.token:
+                content = default_buffer_prototype().buffer.from_bytes(self.content())
+                await self.array.store.set(self.key(self.number), content)
 
     async def check(self) -> None:
         """Raise StorageError if the claim is gone, or of a second writer."""
@@ -342,11 +354,47 @@ async def _read_claim(store: Any, key: str) -> Any:
     return {"token": "", "here": "", "time": 0.0}  # the writer died at that moment
 
 
-def _being_written(place: Any, found: Any) -> StorageError:
-    return StorageError(
+class _Removing(Exception):
+    """The claim of an ended write that removes objects: place, facts of the claim, thread of this process."""
+
+
+def _refuse(place: Any, found: Any) -> None:
+    """Raise StorageError for a claim that is valid, by the facts of the object; `_Removing` if the write has ended."""
+    thread, is_valid = _held.get(found["token"]), time.time() - found["time"] < EXPIRY
+    if found["here"] == here():
+        is_own, runs = found["pid"] == os.getpid(), os.path.exists(f"/proc/{found['pid']}")
+        is_valid = found["token"] in _held if is_own else is_valid and runs
+    if not is_valid:
+        return
+    if thread or found.get("removing"):
+        raise _Removing(place, found, thread)
+    raise StorageError(
         f"{place} is being written by {found['writer']}; wait, or write to another place. If that writer has ended, "
         f"its claim is void after {EXPIRY:.0f} s"
     )
+
+
+def _after_removal(look: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+    """The result of a coroutine that meets claims; waits until ended writes have removed their objects.
+
+    Raises
+    ------
+    StorageError
+        If a removal goes on for `EXPIRY` seconds; until then the claim of a dead process becomes void.
+    """
+    end = time.monotonic() + EXPIRY
+    while True:
+        try:
+            return _sync(look())
+        except _Removing as error:
+            place, found, thread = error.args
+        left = end - time.monotonic()
+        if left <= 0:
+            raise StorageError(
+                f"a write to {place} by {found['writer']} has ended, but the store has not removed its objects within "
+                f"{EXPIRY:g} s; write again when the store answers, or to another place"
+            )
+        thread.join(left) if thread else time.sleep(min(BEAT, left))
 
 
 async def _made(store: Any, key: str, data: bytes) -> bool:
@@ -371,42 +419,30 @@ async def _made(store: Any, key: str, data: bytes) -> bool:
     return True
 
 
-def _holds(found: Any) -> bool:
-    """Whether a claim is valid, by the facts of the object."""
-    if found["here"] == here():
-        if found["pid"] == os.getpid():
-            return found["token"] in _held
-        if not os.path.exists(f"/proc/{found['pid']}"):
-            return False
-    return bool(time.time() - found["time"] < EXPIRY)
-
-
 @contextmanager
-def _claims(arrays: Sequence[Any]) -> Iterator[Callable[[], None]]:
-    """Claim arrays of object stores; yields a function that raises StorageError if a claim is lost."""
+def _claims(arrays: Sequence[Any]) -> Iterator[list[_Claim]]:
+    """Claim arrays of object stores."""
     claims, over = [_Claim(one) for one in arrays], threading.Event()
 
     def beat() -> None:
         while not over.wait(BEAT):
-            with suppress(Exception):  # a claim that is not renewed in time is found lost by the check at the end
+            with suppress(Exception):
                 _sync(_all([one.beat() for one in claims]))
 
-    def check() -> None:
-        _sync(_all([one.check() for one in claims]))
+    def release() -> None:
+        try:
+            thread.join()
+            _sync(_all([one.release() for one in claims]))
+        finally:  # a claim that stays is void from here on
+            for one in claims:
+                del _held[one.token]
 
     thread = threading.Thread(target=beat, daemon=True, name="jmars-claims")
     try:
-        _held.update(one.token for one in claims)
-        _sync(_all([one.take() for one in claims]))
+        _held.update(dict.fromkeys(one.token for one in claims))
         thread.start()
-        yield check
+        _after_removal(lambda: _all([one.take() for one in claims]))
+        yield claims
     finally:
         over.set()
-
-        def release() -> None:
-            if thread.ident:
-                thread.join()
-            _held.difference_update(one.token for one in claims)
-            _sync(_all([one.release() for one in claims]))
-
-        _clean(release)  # a claim that stays is void from here on
+        _clean(release, claims)

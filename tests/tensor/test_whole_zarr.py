@@ -22,6 +22,7 @@ import pytest
 import jmars.tensor as mt
 from jmars.errors import StorageError
 from jmars.tensor import atomic_file, whole_zarr, zarr_arrays
+from tests.fault.harness import until
 
 zarr = pytest.importorskip("zarr", reason="zarr is not installed (extra jmars[io])")
 VALUES = np.arange(1.0, 37.0).reshape(6, 6)
@@ -351,9 +352,10 @@ def test_after_an_error_the_claim_of_another_writer_stays(tmp_path):
     assert json.loads(claim.read_text())["token"] == "x"
 
 
-def test_a_removal_that_takes_long_keeps_the_claim_and_not_the_writer(tmp_path, monkeypatch):
+@pytest.fixture
+def failed_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, threading.Event]]:
+    """A write that has failed while its removal waits for an event: the place, and the event."""
     store = pytest.importorskip("fsspec") and zarr.storage.FsspecStore
-    monkeypatch.setattr(whole_zarr, "CLEANUP_SECONDS", 0.05)
     listed, answers = store.list_prefix, threading.Event()
 
     async def late(*args: Any) -> Any:
@@ -362,18 +364,74 @@ def test_a_removal_that_takes_long_keeps_the_claim_and_not_the_writer(tmp_path, 
             yield key
 
     def fails() -> None:
-        monkeypatch.setattr(store, "list_prefix", late)
+        patch.setattr(store, "list_prefix", late)
         raise KeyError("a chunk")
 
     place = {"url": f"file://{tmp_path}/a", "storage_options": {"auto_mkdir": True}}
-    with pytest.raises(KeyError, match="a chunk") as caught:
-        mt.to_zarr(_watched(fails), **place)
+    with monkeypatch.context() as patch:
+        patch.setattr(whole_zarr, "CLEANUP_SECONDS", 0.05)
+        with pytest.raises(KeyError, match="a chunk") as caught:
+            mt.to_zarr(_watched(fails), **place)
     assert "could not be removed: the store did not remove them within 0.05 s; the" in caught.value.__notes__[-1]
-    with pytest.raises(StorageError, match=f"is being written by process {os.getpid()}"):
-        mt.to_zarr(VALUES, **place)
-    cleanup = [one for one in threading.enumerate() if one.name == "jmars-cleanup"]
+    yield place, answers
     answers.set()
-    for one in cleanup:
-        one.join()
+
+
+def _when_met(monkeypatch: pytest.MonkeyPatch, do: Any) -> None:
+    """Have a function called when a writer has met a claim."""
+    refuse = whole_zarr._refuse
+
+    def met(*facts: Any) -> None:
+        try:
+            refuse(*facts)
+        finally:
+            do()
+
+    monkeypatch.setattr(whole_zarr, "_refuse", met)
+
+
+def test_a_writer_waits_until_the_pieces_of_a_failed_write_are_removed(tmp_path, monkeypatch, failed_write):
+    place, answers = failed_write
+    (claim,) = (tmp_path / "a").glob(".jmars*")
+    until(lambda: '"removing": true' in claim.read_text(), 10, "the claim says that its writer removes pieces")
+    _when_met(monkeypatch, answers.set)
+    mt.to_zarr(mt.asarray(VALUES, chunk_size=2), **place)
+    np.testing.assert_array_equal(_there(tmp_path, "a"), VALUES)
+    assert sorted(os.listdir(tmp_path / "a")) == ["c", "zarr.json"]
+
+
+def test_a_writer_waits_for_a_removal_no_longer_than_a_claim_is_valid(tmp_path, monkeypatch, failed_write):
+    place, answers = failed_write
+    monkeypatch.setattr(whole_zarr, "EXPIRY", 0.05)
+    with pytest.raises(StorageError, match=rf"by process {os.getpid()} of .* has ended, but .* within 0\.05 s; write"):
+        mt.to_zarr(_watched(_fails), **place)
+    answers.set()
+    monkeypatch.setattr(whole_zarr, "EXPIRY", 60)
     mt.to_zarr(VALUES, **place)
     np.testing.assert_array_equal(_there(tmp_path, "a"), VALUES)
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_writer_waits_for_a_removal_of_another_host(tmp_path, monkeypatch, ends):
+    pytest.importorskip("fsspec")
+    (tmp_path / "g/a").mkdir(parents=True)
+    claim = tmp_path / "g/a/.jmars-claim-0"
+    facts = {"writer": "process 7 of far", "token": "x", "here": "far", "pid": 7, "removing": True}
+    claim.write_text(json.dumps({**facts, "time": whole_zarr.time.time()}))
+    monkeypatch.setattr(whole_zarr, "BEAT", 0.01)
+    if ends:
+        _when_met(monkeypatch, lambda: claim.unlink(missing_ok=True))
+    else:  # the host is gone, and the claim becomes void
+        monkeypatch.setattr(whole_zarr, "EXPIRY", 0.2)
+    with whole_zarr.replaced_group(zarr_arrays.store_place(f"file://{tmp_path}", "g", None)):
+        assert not claim.exists()
+    mt.to_zarr(VALUES, f"file://{tmp_path}", "g/a", storage_options={"auto_mkdir": True})
+    np.testing.assert_array_equal(_there(tmp_path, "g/a"), VALUES)
+
+
+def test_a_failed_write_to_a_folder_ends_when_its_pieces_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(whole_zarr, "CLEANUP_SECONDS", 0)
+    array = zarr.create_array(tmp_path / "a", shape=(6, 6), chunks=(3, 3), dtype=float)
+    with pytest.raises(KeyError, match="a chunk") as caught:
+        zarr_arrays.write_zarr([(_watched(_fails), array, (0, 0))])
+    assert not getattr(caught.value, "__notes__", ()) and os.listdir(tmp_path) == []
