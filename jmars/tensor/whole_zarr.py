@@ -99,6 +99,7 @@ def whole_folder(array: Any, how: How) -> Iterator[Any]:
     with claimed(folder):
         if how == "new":
             _refuse_node(array, set(os.listdir(folder) if os.path.isdir(folder) else ()))
+            _sync(_remove(array, how))
         _make_parents(array)
         with atomic_folder(folder, how == "over", list(documents)[-1]) as part:
             yield placed(array, StorePath(LocalStore(Path(part))))
@@ -110,8 +111,9 @@ def whole_folder(array: Any, how: How) -> Iterator[Any]:
 def whole_arrays(arrays: Sequence[Any], how: How) -> Iterator[None]:
     """Within, Zarr arrays are written; readers find new arrays when the block ends without an error, until then none.
 
-    `how`: "new" to refuse arrays and groups there; "over" to remove all objects there first; "found" for arrays that
-    exist: an array with pieces is written in place, and readers may see old and new pieces.
+    `how`: "new" to refuse arrays and groups there, and remove pieces without metadata first; "over" to remove all
+    objects there first; "found" for arrays that exist: an array with pieces is written in place, and readers may see
+    old and new pieces.
     """
     with ExitStack() as stack, ExitStack() as far:
         checks = [stack.enter_context(claimed(folder)) for one in arrays if (folder := node_folder(one))]
@@ -125,8 +127,7 @@ def whole_arrays(arrays: Sequence[Any], how: How) -> Iterator[None]:
         fresh = [(one, names) for one, names in zip(arrays, there) if how != "found" or not names - DOCUMENTS]
         documents = [_sync(_stored(one)) if how == "found" else _documents(one) for one, _ in fresh]
         _sync(_all([one.store.delete(_key(one, name)) for one, names in fresh for name in names & DOCUMENTS]))
-        if how == "over":
-            _sync(_all([_remove(one, set()) for one, names in fresh if names]))
+        _sync(_all([_remove(one, how) for one, names in fresh if names - DOCUMENTS]))
         is_ours = True
         try:
             yield
@@ -137,13 +138,12 @@ def whole_arrays(arrays: Sequence[Any], how: How) -> Iterator[None]:
             is_ours = True
             _sync(_all([_put(one, found) for (one, _), found in zip(fresh, documents)]))
         except BaseException as error:
-            left = [(one, set() if how == "over" else names - DOCUMENTS) for one, names in fresh if is_ours]
             kept = far.pop_all()  # no second writer comes before the removal ends
 
             async def remove(is_far: bool) -> None:
-                for one, names in left:
+                for one, _ in fresh if is_ours else ():
                     if is_far != bool(node_folder(one)):
-                        await _remove(one, names)
+                        await _remove(one, how)
 
             def remove_far() -> None:
                 with kept:
@@ -262,20 +262,27 @@ async def _names(array: Any) -> set[str]:
     return {name async for name in array.store.list_dir(array.path) if not name.startswith(CLAIM)} - {""}
 
 
-async def _remove(array: Any, kept: set[str]) -> None:
-    """Remove objects in the place of an array, but claims and those of names that begin with a part in `kept`."""
+async def _remove(array: Any, how: How) -> None:
+    """Remove objects in the place of an array, but claims; of a new array only pieces and documents."""
     prefix = f"{array.path}/".lstrip("/")
-    if (folder := node_folder(array)) and not kept:
+    if how == "new":
+        first = array.metadata.encode_chunk_key((0,) * array.ndim)  # "c/0/0"
+        piece = re.compile(re.escape(prefix) + re.escape(first).replace("0", "[0-9]+"))
+        below = first.partition("0")[0].rpartition("/")[0]
+        keys = [key for key in await _keys(array, below) if piece.fullmatch(key)]
+        keys += [prefix + name for name in await _names(array) & DOCUMENTS]
+    elif folder := node_folder(array):
         return await asyncio.to_thread(shutil.rmtree, folder)
-    parts = [(key, key.removeprefix(prefix).split("/")[0]) for key in await _keys(array)]
-    await _delete(array.store, [key for key, part in parts if part not in kept and not part.startswith(CLAIM)])
+    else:
+        keys = [key for key in await _keys(array) if not key.removeprefix(prefix).startswith(CLAIM)]
+    await _delete(array.store, keys)
 
 
-async def _keys(node: Any) -> list[str]:
-    """Keys of all objects in the place of an array or a group."""
+async def _keys(node: Any, below: str = "") -> list[str]:
+    """Keys of all objects in the place of an array or a group, or in a folder below."""
     if hasattr(node.store, "fs"):
         node.store.fs.invalidate_cache()
-    return [key async for key in node.store.list_prefix(f"{node.path}/".lstrip("/"))]
+    return [key async for key in node.store.list_prefix("".join(f"{one}/" for one in (node.path, below) if one))]
 
 
 async def _delete(store: Any, keys: Sequence[str]) -> None:

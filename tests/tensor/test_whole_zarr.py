@@ -137,6 +137,21 @@ def test_other_files_in_the_place_of_a_new_array_stay(tmp_path):
     np.testing.assert_array_equal(_there(tmp_path, "below/v2"), VALUES)
 
 
+@pytest.mark.filterwarnings("ignore:Object at a/notes is not recognized")
+@pytest.mark.parametrize("version", [2, 3])
+def test_pieces_without_metadata_are_no_part_of_a_new_array(place, tmp_path, version):
+    mt.to_zarr(mt.asarray(VALUES, chunk_size=2), place, "a", zarr_format=version)
+    for name in {".zarray", ".zattrs", "zarr.json"} & {*os.listdir(tmp_path / "s/a")}:
+        (tmp_path / "s/a" / name).unlink()  # as after a killed writer
+    (tmp_path / "s/a/notes").write_text("mine")
+    new = np.zeros((4, 4))
+    new[2, 2] = 1.0
+    mt.to_zarr(mt.asarray(new, chunk_size=2), place, "a", zarr_format=version)
+    zarr.open_array(_store(place), path="a", mode="r+").resize((6, 6))
+    np.testing.assert_array_equal(_there(place, "a"), np.pad(new, (0, 2)))
+    assert (tmp_path / "s/a/notes").read_text() == "mine"
+
+
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_second_writer_gets_an_error_before_it_writes(place, overwrite):
     errors = []
