@@ -72,6 +72,7 @@ class HostMachine:
         self.peak = 0
         self._zygote = zygote
         self._memory, self._private = memory.PrivateMemory(), dict[str, int]()
+        self._beyond = 0  # bytes that executors and helpers took without a promise, lately
         self._known: dict[str, int] = {}  # processes, as they were told of last
 
     @property
@@ -125,9 +126,9 @@ class HostMachine:
         return max(0, len(self.execution.workers) - self._workers) * memory.WORKER_BYTES
 
     def make_room(self, active: bool) -> None:
-        """Take room from chunks for graphs while a job runs, and for workers that came since the start."""
+        """Take room from chunks for processes while a job runs, and for workers that came since the start."""
         came = self._came
-        taken = memory.of_control(self._private) + came if active or came else 0
+        taken = memory.of_control(self._private) + came + self._beyond if active or came else 0
         self.execution.memory.graph_room.update(taken)
 
     @property
@@ -207,7 +208,11 @@ class HostMachine:
                 moved = WorkerMoved(worker.index, worker.name, pids.get(worker.name, 0), state)
                 self.execution.report(moved)
         self._known = pids
+        promised = self.execution.memory.promised
         self._private = await self.private(more)
+        promised = max(promised, self.execution.memory.promised)  # operands began or ended while memory was measured
+        beyond = memory.beyond(self._private, len(self.execution.workers), promised)
+        self._beyond = max(beyond, self._beyond * 63 // 64)  # most functions take memory for moments
         self.make_room(active)
 
     def standing(self) -> dict[str, Any]:

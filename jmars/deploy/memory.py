@@ -201,3 +201,24 @@ def set_aside(limit: int, workers: int, room: int) -> int:
 def of_control(private: Mapping[str, int]) -> int:
     """Bytes of the control process and the scheduler's process, from bytes of all processes by name."""
     return private.get("control", 0) + private.get("scheduler", 0)
+
+
+def beyond(private: Mapping[str, int], workers: int, promised: int) -> int:
+    """Bytes that executors and helpers take in addition to those set aside for them, and to promised bytes.
+
+    Parameters
+    ----------
+    private
+        Bytes by name of process.
+    workers
+        Executors.
+    promised
+        Bytes promised to operands, and for memory that functions left behind.
+
+    Examples
+    --------
+    >>> private = {"control": 90 * MB, "worker-0": 50 * MB, "worker-1": 20 * MB, "zygote": 10 * MB, "janitor": 10 * MB}
+    >>> beyond(private, 2, promised=16 * MB) // MB
+    24
+    """
+    return max(0, sum(private.values()) - of_control(private) - (workers + 3) * WORKER_BYTES - promised)

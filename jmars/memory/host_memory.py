@@ -3,11 +3,12 @@
 The composition above passes a `MemoryEvents`; dispatch admits operands, stores and frees their slots; clients enqueue
 requests; the status page reads. Source: docs/explanation/seeds.md, "Memory management".
 
-Promises memory to the control process for graphs, while jobs run.
+Promises memory to processes while jobs run.
 
-The control process grows with the number of planned and tracked operands. Bytes beyond the set-aside are promised
-like scratch, so chunks make room for them; the promise is given up only if an operand would find no room
-otherwise. The host measures the process. Source: docs/explanation/memory.md.
+The control process grows with the number of planned and tracked operands, executors with libraries that functions
+import, and by what functions take in addition to their promises. Bytes beyond the set-aside are promised like scratch,
+so chunks make room for them; the promise is given up only if an operand would find no room otherwise. The host measures
+the processes. Source: docs/explanation/memory.md.
 
 Next use of each chunk, for Belady eviction: the chunk with the furthest next use is evicted first.
 
@@ -57,7 +58,7 @@ class HostMemory:
     limit
         The user's memory_limit in bytes, for errors; 0 if there is none.
     graph_bytes
-        Bytes of graphs in the control process that need no promise.
+        Bytes of the control process that need no promise.
 
     Attributes
     ----------
@@ -170,6 +171,11 @@ class HostMemory:
             self.buffers.reads.withdraw(set(freed))
         if self.buffers.queue:
             self.buffers.advance()
+
+    @property
+    def promised(self) -> int:
+        """Bytes that executors may take now: for operands, and for what functions left behind."""
+        return self.quota.unwritten - self.graph_room.held
 
     # -- dispatch asks
     @property
@@ -287,12 +293,12 @@ GAP_SECONDS = 5.0  # between a refused request and the next request
 
 
 class GraphRoom:
-    """The promise to the control process.
+    """The promise to processes.
 
     Parameters
     ----------
     aside
-        Bytes that the control process may take without a promise.
+        Bytes that the processes may take without a promise.
 
     Attributes
     ----------
@@ -301,25 +307,29 @@ class GraphRoom:
     """
 
     def __init__(self, quota: Quota, buffers: BufferManager, aside: int) -> None:
-        self.held = 0
+        self.held = self._wanted = 0
         self._aside, self._quota, self._buffers = aside, quota, buffers
         self._asking: AllocationRequest | None = None  # for more
         self._refused_at = -GAP_SECONDS
 
     def update(self, taken: int) -> None:
-        """The control process takes `taken` bytes; 0 while no job runs."""
+        """The processes take `taken` bytes; 0 while no job runs."""
         wanted = max(0, taken - self._aside) // STEP * STEP
         if wanted == self.held and self._asking is None:
             return
-        buffers = self._buffers
-        self.held = self._quota.adjust(GRAPHS, 0, wanted)
+        self._wanted, self.held = wanted, self._quota.adjust(GRAPHS, 0, wanted)
         if self.held == wanted:
             asking, self._asking = self._asking, None
-            buffers.withdraw(lambda request: request is asking)
-        elif self._asking is None and buffers.disk.error is None and perf_counter() > self._refused_at + GAP_SECONDS:
-            size = min(wanted - self.held, PIECE)  # chunks are spilled for it, some at a time
+            self._buffers.withdraw(lambda request: request is asking)
+        elif self._asking is None:
+            self._ask()
+
+    def _ask(self) -> None:
+        """Queue for more, some at a time, since chunks are spilled for it."""
+        if self._buffers.disk.error is None and perf_counter() > self._refused_at + GAP_SECONDS:
+            size = min(self._wanted - self.held, PIECE)
             self._asking = AllocationRequest((), None, self._granted, self._refused, GRAPHS, scratch=size, least=STEP)
-            buffers.enqueue(self._asking)
+            self._buffers.enqueue(self._asking)
 
     def shed(self, others: Callable[[], bool]) -> bool:
         """Free memory for the head of the queue: `others` first, then this promise; returns whether some will be."""
@@ -340,6 +350,8 @@ class GraphRoom:
         assert request is not None
         self._quota.add(GRAPHS, 0, request.promised)
         self.held = self._quota.promised(GRAPHS, 0)
+        if self.held < self._wanted:
+            self._ask()
 
     def _refused(self, error: Exception) -> None:
         self._asking, self._refused_at = None, perf_counter()

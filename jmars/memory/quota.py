@@ -41,10 +41,14 @@ class Quota:
 
     @property
     def granted(self) -> int:
+        """Bytes promised now, and bytes of private chunks."""
+        own = [slot for slots in self.private.values() for slot in slots.values()]
+        return self.unwritten + sum(map(self._arena.size_of, own))
+
+    @property
+    def unwritten(self) -> int:
         """Bytes promised now."""
-        slots = [slot for promise in self._slots.values() for slot in promise]
-        slots += [slot for own in self.private.values() for slot in own.values()]
-        return sum(map(self._arena.size_of, slots))
+        return sum(self._arena.size_of(slot) for promise in self._slots.values() for slot in promise)
 
     def request(self, job: str, operand: int, size: int) -> bool:
         """Promise `size` bytes if they are free now; returns whether they were."""

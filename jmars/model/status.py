@@ -12,7 +12,7 @@ from __future__ import annotations
 from enum import IntEnum, StrEnum
 from typing import TypedDict
 
-GRAPHS = "what graphs take in the control process"  # name of the control process's graphs among holders of memory
+GRAPHS = "what graphs and libraries take in processes"  # name of this promise among holders of memory
 
 
 class WorkerStatus(TypedDict):

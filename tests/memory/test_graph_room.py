@@ -1,5 +1,8 @@
 """What graphs take in the control process: held against the memory for chunks, and given up as the last thing."""
 
+import asyncio
+
+from jmars.deploy.host_machine import HostMachine
 from jmars.memory.host_memory import GAP_SECONDS, PIECE, STEP
 from jmars.model.messages import Refused
 from jmars.model.status import GRAPHS
@@ -129,3 +132,30 @@ def test_memory_for_a_graph_is_given_up_behind_a_waiting_operand():
         while calls:
             calls.pop()()
         assert not one.scheduler.of(Refused) and len(one.batches()) == 2
+
+
+def test_memory_that_workers_take_without_a_promise_is_held_too():
+    async def run():
+        with host(workers=2) as one:
+            machine = HostMachine.__new__(HostMachine)
+            machine.execution, machine._workers, machine._beyond, machine._known = one.execution, 2, 0, {}
+            sizes = {"control": 10 * STEP}
+            machine.pids, machine.private = dict, lambda more: asyncio.sleep(0, sizes)
+            helpers = {"zygote": 10 * STEP, "mover": 10 * STEP, "janitor": 10 * STEP}
+
+            async def looks(worker, promised=0):
+                assert not promised or one.execution.memory.quota.request("job", 7, promised)
+                sizes.update(helpers, **{"worker-0": worker, "worker-1": 10 * STEP})
+                await machine.look(True, {})
+                one.execution.memory.quota.release("job", 7)
+                return held(one) // STEP
+
+            assert await looks(10 * STEP) == 0
+            assert await looks(30 * STEP, promised=20 * STEP) == 0, "an operand was promised it"
+            assert await looks(30 * STEP) == 20
+            assert 15 <= await looks(10 * STEP) < 20, "a function may take it again"
+            for _ in range(300):
+                await machine.look(True, {})
+            assert held(one) == 0
+
+    asyncio.run(run())

@@ -242,5 +242,5 @@ def test_who_waits_while_a_graph_makes_the_control_process_grow_hears_so():
     one = host(line=[waits("", what=GRAPHS), waits()], waiting={"job-3": 1})
     one["memory"] |= {"promised": 20 * MB, "graphs": 40 * MB}
     text = why(job(), one)["text"]
-    assert "what graphs take in the control process is before it in line" in text and "notebook" not in text
-    assert "40.0 MiB what graphs take in the control process" in text
+    assert "what graphs and libraries take in processes is before it in line" in text and "notebook" not in text
+    assert "40.0 MiB what graphs and libraries take in processes" in text
