@@ -138,36 +138,53 @@ def whole_arrays(arrays: Sequence[Any], how: How) -> Iterator[None]:
             is_ours = True
             _sync(_all([_put(one, found) for (one, _), found in zip(fresh, documents)]))
         except BaseException as error:
-            kept = far.pop_all()  # no second writer comes before the removal ends
 
             async def remove(is_far: bool) -> None:
                 for one, _ in fresh if is_ours else ():
                     if is_far != bool(node_folder(one)):
                         await _remove(one, how)
 
-            def remove_far() -> None:
-                with kept:
-                    for claim in claims:
-                        claim.is_removing = True
-                    _sync(_all([*(one.beat() for one in claims), remove(True)]))
-
-            for why in filter(None, (_clean(lambda: _sync(remove(False)), []), _clean(remove_far, claims))):
-                error.add_note(f"pieces that were written could not be removed: {why}")
+            _undo(error, lambda: remove(False), [], stack.pop_all())
+            _undo(error, lambda: remove(True), claims, far.pop_all())
             raise
 
 
-@contextmanager
-def replaced_group(place: Any) -> Iterator[str]:
-    """Within, a writer makes a group anew; gives the mode: "w", or "a" in an object store, where the old one is gone.
+def _undo(error: BaseException, remove: Callable[[], Coroutine[Any, Any, None]], claims: Sequence[_Claim],
+          kept: ExitStack) -> None:  # fmt: skip
+    """Remove objects that a failed write wrote; claims are kept until the removal ends, so no second writer comes."""
 
-    In an object store of local files the claim is a lock beside the store.
+    def work() -> None:
+        with kept:
+            for claim in claims:
+                claim.is_removing = True
+            _sync(_all([*(one.beat() for one in claims), remove()]))
+
+    if why := _clean(work, claims):
+        error.add_note(f"pieces that were written could not be removed: {why}")
+
+
+@contextmanager
+def replaced_group(place: Any, how: How = "over") -> Iterator[str]:
+    """Within, a writer makes a group; gives the mode: "w", or "a" in an object store, where the old one is gone.
+
+    `how`: "over" to replace a group, "new" to refuse objects there. In an object store of local files the claim is a
+    lock beside the store; from others all objects are removed after an error.
 
     Raises
     ------
+    FileExistsError
+        If `how` is "new" and an object store has objects there.
     StorageError
         If another writer replaces the group or, in an object store, writes to an array within.
     """
     files: Any = getattr(place.store, "store", None)
+
+    def found() -> list[str]:
+        keys: list[str] = _after_removal(lambda: _refuse_claims(place))
+        if keys and how == "new":
+            raise FileExistsError(f"{place} has objects; give overwrite=True to replace them, or another place")
+        return keys
+
     if folder := node_folder(place):
         os.makedirs(os.path.dirname(folder), exist_ok=True)
         with claimed(folder):
@@ -177,16 +194,28 @@ def replaced_group(place: Any) -> Iterator[str]:
         inner = f"/{place.path}".rstrip("/")
         os.makedirs(above, exist_ok=True)
         with claimed(f"{above}/{name}{inner}", f"{above}/.{name}{inner.replace('/', '.')}.claim"):
-            _after_removal(lambda: _refuse_claims(place))
+            found()
             yield "w"
     elif type(place.store).__name__ in ("FsspecStore", "ObjectStore"):
-        with warnings.catch_warnings(), _claims([place]) as claims:
+        with warnings.catch_warnings(), ExitStack() as far:
             warnings.filterwarnings("ignore", rf"Object at .*{re.escape(CLAIM)}\d+ is not recognized as a component")
-            _sync(_delete(place.store, _after_removal(lambda: _refuse_claims(place))))
-            yield "a"
-            _sync(claims[0].check())
+            claims = far.enter_context(_claims([place]))
+            keys = found()
+            try:
+                _sync(_delete(place.store, keys))
+                yield "a"
+                _sync(claims[0].check())
+            except BaseException as error:
+                _undo(error, lambda: _empty(place, claims[0]), claims, far.pop_all())
+                raise
     else:
-        yield "w"
+        yield "w" if how == "over" else "w-"
+
+
+async def _empty(place: Any, claim: _Claim) -> None:
+    """Remove all objects in the place of a group but claims, unless another program removed the claim."""
+    await claim.check()
+    await _delete(place.store, [key for key in await _keys(place) if CLAIM not in key])
 
 
 async def _refuse_claims(place: Any) -> list[str]:
@@ -391,11 +420,11 @@ def _after_removal(look: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
     """
     end = time.monotonic() + EXPIRY
     while True:
+        left = end - time.monotonic()  # the last look is at the end or later
         try:
             return _sync(look())
         except _Removing as error:
             place, found, thread = error.args
-        left = end - time.monotonic()
         if left <= 0:
             raise StorageError(
                 f"a write to {place} by {found['writer']} has ended, but the store has not removed its objects within "

@@ -18,10 +18,10 @@ TABLE = """
             tensor/ops/*random*
    905  parts: only what results need is read
             tensor/parts.py optimize/parts.py optimize/sources.py
-  2971  files
+  3000  files
             tensor/files.py tensor/zarr_arrays.py tensor/whole_zarr.py tensor/ops/npy.py tensor/atomic_file.py
             tensor/remote_files.py
-  1895  formats of images, telescopes, weather and tables
+  1899  formats of images, telescopes, weather and tables
             tensor/formats/*
  16227  NumPy functions
             tensor/ops/*

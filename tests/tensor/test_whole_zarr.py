@@ -450,3 +450,33 @@ def test_a_failed_write_to_a_folder_ends_when_its_pieces_are_removed(tmp_path, m
     with pytest.raises(KeyError, match="a chunk") as caught:
         zarr_arrays.write_zarr([(_watched(_fails), array, (0, 0))])
     assert not getattr(caught.value, "__notes__", ()) and os.listdir(tmp_path) == []
+
+
+def _group(x: Any, tmp_path: Path, **how: Any) -> None:
+    mt.to_zarr_group({"a": x}, f"file://{tmp_path}/g", storage_options={"auto_mkdir": True}, **how)
+
+
+def test_a_failed_write_of_a_group_removes_no_objects_of_others(tmp_path):
+    pytest.importorskip("fsspec")
+    (tmp_path / "g").mkdir()
+    (tmp_path / "g/notes").write_text("mine")
+    with pytest.raises(FileExistsError, match=r"g\)> has objects; give overwrite=True"):
+        _group(_watched(_fails), tmp_path)
+    assert (tmp_path / "g/notes").read_text() == "mine"
+    with pytest.raises(KeyError, match="a chunk"):
+        _group(_watched(_fails), tmp_path, overwrite=True)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_a_group_in_a_store_has_one_writer(tmp_path):
+    pytest.importorskip("fsspec")
+    refused = []
+
+    def second() -> None:
+        with pytest.raises(StorageError, match=r"g\)> is being written by process \d+ of"):
+            _group(VALUES * 2, tmp_path, overwrite=True)
+        refused.append(True)
+
+    _group(_watched(second), tmp_path, overwrite=True)
+    assert refused
+    np.testing.assert_array_equal(_there(tmp_path, "g/a"), VALUES)

@@ -16,7 +16,7 @@ from jmars.tensor.atomic_file import atomic_folder, claimed
 from jmars.tensor.files import regular_size
 from jmars.tensor.protocols import call, offers
 from jmars.tensor.tensor import Tensor, as_tensor
-from jmars.tensor.whole_zarr import node_folder
+from jmars.tensor.whole_zarr import node_folder, replaced_group
 from jmars.tensor.zarr_arrays import (
     opens_on_workers,
     refuse_own_source,
@@ -86,12 +86,14 @@ def new_group(tensors: Iterable[Tensor], url: Any, overwrite: bool, version: Lit
             "or the store of a fork of the session"
         )
     if (folder := node_folder(place)) is None:
-        group = zarr.open_group(place, mode="w" if overwrite else "w-", zarr_format=version)
-        try:
-            yield group
-        except BaseException:
-            zarr.core.sync.sync(group.store.delete_dir(group.path))
-            raise
+        with replaced_group(place, "over" if overwrite else "new") as mode:
+            group = zarr.open_group(place, mode=mode, zarr_format=version)
+            try:
+                yield group
+            except BaseException:
+                if mode != "a":
+                    zarr.core.sync.sync(group.store.delete_dir(group.path))
+                raise
         return
     os.makedirs(os.path.dirname(folder), exist_ok=True)
     with claimed(folder):
@@ -149,7 +151,9 @@ def to_zarr_group(arrays: Mapping[str, Any], url: Any, *, attributes: Mapping[st
     ImportError
         If zarr is not installed.
     FileExistsError
-        If the group exists, unless `overwrite`.
+        If the place has files or objects, unless `overwrite`.
+    StorageError
+        If another process writes to the place.
     UnsupportedError
         For stores that only this process can write.
     ValueError
