@@ -36,6 +36,7 @@ import operator
 import os
 import pickle
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
@@ -366,19 +367,31 @@ def _zarr_array(data: Any) -> Any:
 
 
 class _Reader:
-    """Boxes of an array of xarray's that lies in a file."""
+    """Boxes of an array of xarray's that lies in a file; the first box opens the file again where it was pickled."""
 
-    def __init__(self, data: Any) -> None:
-        self.data = data
+    def __init__(self, data: Any, blob: bytes = b"", file: str | None = None, in_zarr: bool = True) -> None:
+        self._data, self._blob, self._file, self._in_zarr = data, blob, file, in_zarr
+        self._opening = threading.Lock()
 
     def __reduce__(self) -> Any:
-        blob = io.BytesIO()
+        blob, source = io.BytesIO(), self.source
         _FilePickler(blob).dump(self.data)
-        return _reader, (blob.getvalue(),)
+        file = source if isinstance(source, str) else None
+        return _Reader, (None, blob.getvalue(), file, source is not None and file is None)
+
+    @property
+    def data(self) -> Any:
+        """The array."""
+        with self._opening:
+            if self._data is None:
+                self._data, self._blob = pickle.loads(self._blob), b""
+            return self._data
 
     @property
     def source(self) -> Any:
-        """The Zarr array, or the path of the file; None for arrays of the memory."""
+        """The Zarr array, or the path of the file; None for arrays of the memory, and of open files."""
+        if self._data is None and not self._in_zarr:
+            return self._file
         data = self.data
         while hasattr(data, "array"):
             data = data.array
@@ -391,10 +404,6 @@ class _Reader:
             found = self.data[box]
             found = found.get_duck_array() if hasattr(found, "get_duck_array") else found
             return found if isinstance(found, np.ndarray) else pycompat.to_numpy(found)
-
-
-def _reader(blob: bytes) -> _Reader:
-    return _Reader(pickle.loads(blob))
 
 
 class _FilePickler(cloudpickle.Pickler):  # type: ignore[misc]  # it carries no types

@@ -44,6 +44,7 @@ def opened(url: str, options: Any, stamp: Hashable = None) -> Any:
 
 
 FILE_BLOCK = 2**20  # bytes of a block of a file
+HEADER_BLOCK = 2**18  # of a block of an open file of the user, of which the kernel reads the header
 FILE_CACHE = {"maxblocks": 32}  # of fsspec: blocks that a file keeps
 
 
@@ -62,8 +63,8 @@ def in_pieces(file: Any) -> Any:
         return file
     kind: Any = type(file)
     twin = kind.__new__(kind)
-    twin.__dict__.update(file.__dict__, loc=0, blocksize=FILE_BLOCK)
-    twin.cache = _cache_of_pieces()(FILE_BLOCK, twin._fetch_range, twin.size, **FILE_CACHE)
+    twin.__dict__.update(file.__dict__, loc=0, blocksize=HEADER_BLOCK)
+    twin.cache = _cache_of_pieces()(HEADER_BLOCK, twin._fetch_range, twin.size, **FILE_CACHE)
     return _pickles_so(twin)
 
 

@@ -356,6 +356,19 @@ class Far(AbstractFileSystem):
         return FarFile(self, path, mode, **options)
 
 
+def test_the_source_of_a_reader_is_known_without_the_file(tmp_path, monkeypatch):
+    (tmp_path / "a").write_bytes(b"abc")
+    copy = pickle.loads(pickled(_Reader([Far().open(f"{tmp_path}/a")])))
+    monkeypatch.setattr(Far, "_open", None)
+    assert copy.source is None
+    ds = xr.Dataset({"x": ("a", np.arange(4))})
+    ds.to_netcdf(tmp_path / "b.nc", engine="h5netcdf")
+    with xr.open_dataset(tmp_path / "b.nc", engine="h5netcdf") as opened:
+        read = pickle.loads(pickled(_Reader(opened["x"].variable._data)))
+    assert read.source == str(tmp_path / "b.nc") and read._data is None
+    assert read.data.shape == (4,)
+
+
 @pytest.mark.parametrize(("chosen", "most"), [("readahead", 2**20), ("bytes", 2**22)])
 def test_a_file_that_reads_ahead_is_read_in_blocks_on_workers(tmp_path, chosen, most):
     (tmp_path / "a").write_bytes(content := np.random.default_rng(0).bytes(2**24))
