@@ -165,14 +165,19 @@ def atomic_folder(path: str, replaces: bool, last: str) -> Iterator[str]:
             _exchange(part, path)
         elif os.path.isdir(path) and os.listdir(path):
             for name in sorted(os.listdir(part), key=last.__eq__):
-                target = os.path.join(path, name)
-                if os.path.isdir(target):  # pieces of a program that ended
-                    shutil.rmtree(target)
-                os.rename(os.path.join(part, name), target)
+                _move(os.path.join(part, name), os.path.join(path, name))
         else:
             os.rename(part, path)
     finally:
         shutil.rmtree(part, ignore_errors=True)  # after an error workers may write for another moment
+
+
+def _move(source: str, target: str) -> None:
+    """Move a file, or a folder into one that is there, whose other files stay."""
+    if not os.path.isdir(source) or not os.path.isdir(target):
+        return os.rename(source, target)
+    for name in os.listdir(source):
+        _move(os.path.join(source, name), os.path.join(target, name))
 
 
 def _exchange(one: str, other: str) -> None:

@@ -292,13 +292,27 @@ async def _names(array: Any) -> set[str]:
 
 
 async def _remove(array: Any, how: How) -> None:
-    """Remove objects in the place of an array, but claims; of a new array only pieces and documents."""
+    """Remove objects in the place of an array, but claims; of a new array only pieces and documents.
+
+    Raises
+    ------
+    StorageError
+        If `how` is "new" and an array or group has the name of a piece, or of a folder of pieces.
+    """
     prefix = f"{array.path}/".lstrip("/")
     if how == "new":
         first = array.metadata.encode_chunk_key((0,) * array.ndim)  # "c/0/0"
-        piece = re.compile(re.escape(prefix) + re.escape(first).replace("0", "[0-9]+"))
-        below = first.partition("0")[0].rpartition("/")[0]
-        keys = [key for key in await _keys(array, below) if piece.fullmatch(key)]
+        parts = re.escape(first).replace("0", "[0-9]+").split("/")
+        piece = re.compile(re.escape(prefix) + "/".join(parts))
+        around = re.compile(re.escape(prefix) + "(/".join(parts) + ")?" * (len(parts) - 1))
+        found = await _keys(array, first.partition("0")[0].rpartition("/")[0])
+        for node, _, name in [key.rpartition("/") for key in found]:
+            if name in DOCUMENTS and around.fullmatch(node):
+                raise StorageError(
+                    f"the array or group {node} lies where {array.store_path} would have its pieces; write it to "
+                    "another place"
+                )
+        keys = [key for key in found if piece.fullmatch(key)]
         keys += [prefix + name for name in await _names(array) & DOCUMENTS]
     elif folder := node_folder(array):
         return await asyncio.to_thread(shutil.rmtree, folder)

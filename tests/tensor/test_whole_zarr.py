@@ -152,6 +152,25 @@ def test_pieces_without_metadata_are_no_part_of_a_new_array(place, tmp_path, ver
     assert (tmp_path / "s/a/notes").read_text() == "mine"
 
 
+@pytest.mark.parametrize("name, version", [("c", 3), ("c/0", 3), ("0", 2)])
+def test_an_array_where_pieces_of_a_new_array_would_lie_stays(place, tmp_path, name, version):
+    mt.to_zarr(mt.asarray(VALUES, chunk_size=2), tmp_path / "s" / name, zarr_format=2)
+    there = {path: path.stat().st_mtime_ns for path in (tmp_path / "s" / name).rglob("*")}
+    separator = {} if version == 3 else {"chunk_key_encoding": {"name": "v2", "separator": "/"}}
+    with pytest.raises(StorageError, match=f"group {name} lies where .* its pieces; write it to another place"):
+        mt.to_zarr(mt.asarray(VALUES, chunk_size=2), place, zarr_format=version, **separator)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "s" / name).rglob("*")} == there
+    np.testing.assert_array_equal(_there(tmp_path / "s", name), VALUES)
+
+
+def test_files_of_others_in_a_folder_of_pieces_stay(tmp_path):
+    (tmp_path / "c/0").mkdir(parents=True)
+    (tmp_path / "c/0/notes").write_text("mine")
+    mt.to_zarr(mt.asarray(VALUES, chunk_size=2), tmp_path)
+    assert (tmp_path / "c/0/notes").read_text() == "mine"
+    np.testing.assert_array_equal(_there(tmp_path, None), VALUES)
+
+
 @pytest.mark.parametrize("overwrite", [False, True])
 def test_a_second_writer_gets_an_error_before_it_writes(place, overwrite):
     errors = []
