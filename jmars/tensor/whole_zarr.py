@@ -140,6 +140,7 @@ def whole_arrays(arrays: Sequence[Any], how: How) -> Iterator[None]:
         except BaseException as error:
 
             async def remove(is_far: bool) -> None:
+                await _all([one.check() for one in claims if is_far and is_ours])
                 for one, _ in fresh if is_ours else ():
                     if is_far != bool(node_folder(one)):
                         await _remove(one, how)
@@ -343,6 +344,7 @@ class _Claim:
 
     def __init__(self, array: Any) -> None:
         self.array, self.number, self.token = array, 0, secrets.token_hex(8)
+        self.began = 0.0  # when the store got the claim
         self.is_checked = False  # whether the store had the claim at the end of the write
         self.is_removing = False  # whether the write failed and its pieces are being removed
         self.place = getattr(array, "store_path", array)
@@ -364,6 +366,7 @@ class _Claim:
             if found is not None:
                 _refuse(self.place, found)
                 self.number += 1
+        self.began = time.time()
 
     async def read(self) -> Any:
         """Facts of the claim's object; None if there is no object."""
@@ -379,10 +382,12 @@ class _Claim:
                 await self.array.store.set(self.key(self.number), content)
 
     async def check(self) -> None:
-        """Raise StorageError if the claim is gone, or of a second writer."""
-        self.is_checked = (await self.read() or {}).get("token") == self.token
+        """Raise StorageError if the claim is gone, or of a second writer, or void and a later writer made the next."""
+        own, later = await _all([self.read(), _read_claim(self.array.store, self.key(self.number + 1))])
+        is_last = later is None or later["time"] < self.began  # a killed writer may have left a claim of that number
+        self.is_checked = is_last and (own or {}).get("token") == self.token
         if not self.is_checked:
-            raise StorageError(f"another program removed {self.place} while it was written; write again")
+            raise StorageError(f"another program removed or wrote {self.place} while it was written; write again")
 
     async def release(self) -> None:
         """Remove the claim, and void ones before it."""

@@ -368,7 +368,7 @@ def test_a_claim_that_was_just_seen_is_removed_without_another_look(tmp_path, mo
 
     monkeypatch.setattr(whole_zarr, "_read_claim", look)
     mt.to_zarr(VALUES, f"file://{tmp_path}/a", storage_options={"auto_mkdir": True})
-    assert looks == [".jmars-claim-0"]
+    assert looks == [".jmars-claim-0", ".jmars-claim-1"]  # the second is of a writer that took over
     assert not list((tmp_path / "a").glob(".jmars*"))
 
 
@@ -384,6 +384,35 @@ def test_after_an_error_the_claim_of_another_writer_stays(tmp_path):
     with pytest.raises(KeyError):
         mt.to_zarr(_watched(taken), f"file://{tmp_path}/a", storage_options={"auto_mkdir": True})
     assert json.loads(claim.read_text())["token"] == "x"
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_writer_whose_claim_was_taken_over_leaves_the_place(tmp_path, fails):
+    pytest.importorskip("fsspec")
+    piece = tmp_path / "a/c/7/7"
+
+    def paused():  # for longer than the claim is valid, while a second writer begins
+        facts = {"writer": "process 7 of far", "token": "x", "here": "far", "pid": 7, "time": whole_zarr.time.time()}
+        (tmp_path / "a/.jmars-claim-1").write_text(json.dumps(facts))
+        piece.parent.mkdir(parents=True)
+        piece.write_text("of the second writer")
+        if fails:
+            raise KeyError("a chunk")
+
+    with pytest.raises(KeyError if fails else StorageError) as caught:
+        mt.to_zarr(_watched(paused), f"file://{tmp_path}/a", storage_options={"auto_mkdir": True})
+    told = "".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
+    assert "another program removed or wrote" in told and piece.exists()
+    assert not (tmp_path / "a/zarr.json").exists()
+
+
+def test_a_claim_that_an_earlier_writer_left_keeps_no_writer_away(tmp_path):
+    pytest.importorskip("fsspec")
+    (tmp_path / "a").mkdir()
+    facts = {"writer": "process 7 of far", "token": "x", "here": "far", "pid": 7, "time": whole_zarr.time.time() - 99}
+    (tmp_path / "a/.jmars-claim-1").write_text(json.dumps(facts))
+    mt.to_zarr(VALUES, f"file://{tmp_path}/a", storage_options={"auto_mkdir": True})
+    np.testing.assert_array_equal(_there(tmp_path, "a"), VALUES)
 
 
 @pytest.fixture
