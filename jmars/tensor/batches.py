@@ -1,8 +1,9 @@
 """Batches of rows for training loops: `x.batches(size, shuffle=True)`.
 
 An epoch gives each row of the tensors once. The order consists of windows: some neighbouring chunks along the first
-axis; with `shuffle` some chunks in random order, with the rows permuted within the window. The order depends on seed,
-epoch, chunks and dtypes alone, so that a loop can go on at any batch. Jobs of the cluster compute windows ahead, at
+axis; with `shuffle` some chunks in random order, with the rows permuted within the window; parts of large chunks, where
+a part is read alone. The order depends on seed, epoch, chunks, pieces of files and dtypes alone, so that a loop can go
+on at any batch. Jobs of the cluster compute windows ahead, at
 most a quarter of the memory limit; the chunks of a window are freed when a loop has its rows.
 Source: `torch.utils.data.DataLoader`, PyTorch 2, for the protocol; tf.data's `shuffle(buffer_size)` for windows.
 """
@@ -10,6 +11,7 @@ Source: `torch.utils.data.DataLoader`, PyTorch 2, for the protocol; tf.data's `s
 from __future__ import annotations
 
 import itertools
+import math
 from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -63,6 +65,8 @@ class Batches:
                 f"the tensors have {', '.join(map(str, lengths))} rows; batches in step need equal numbers"
             )
         self._edges: list[int] = [0, *map(int, itertools.accumulate(tensors[0].chunks[0]))]
+        if shuffle:
+            self._edges = _finer(self._edges, tensors)
         if not isinstance(start, Sequence | np.ndarray) or len(start) != 2:
             raise TypeError(f"start is {start!r}; give an epoch and a batch, such as `position` of earlier batches")
         epoch, batch = [whole_number("a part of start", one) for one in start]
@@ -154,6 +158,16 @@ class Batches:
         if self._shuffle:
             order = np.random.default_rng([self._seed, epoch, number]).permutation(self._rows(chunks))
         return _Window(pieces, order)
+
+
+def _finer(edges: list[int], tensors: Sequence[Tensor]) -> list[int]:
+    """Edges of chunks, and of parts of large chunks, so that a window of `MIXED_CHUNKS` parts is small."""
+    rows = math.lcm(*(one.data.op.rows_together for one in tensors))
+    if not rows:
+        return edges
+    nbytes = sum(one.nbytes // max(1, len(one)) for one in tensors) * rows
+    step = max(1, WINDOW_BYTES // MIXED_CHUNKS // max(1, nbytes)) * rows
+    return sorted({*edges, *(k for low, high in itertools.pairwise(edges) for k in range(low, high, step))})
 
 
 class _Window:

@@ -109,6 +109,8 @@ class FromArray(Operand):
             return None
         return PartOf(replace(self, of=SourcePart(output.key, output, kept, splits_of(kept, output))), [])
 
+    rows_together: ClassVar[int] = 1
+
     def note_reader(self) -> None:
         """Take an array that was to be taken lazily."""
         if self.checksum == PENDING:

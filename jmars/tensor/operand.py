@@ -465,6 +465,11 @@ class Operand:
         """A part around `kept` that `part` has an answer for, by default the whole."""
         return tuple(map(range, output.shape))
 
+    @property
+    def rows_together(self) -> int:
+        """Neighbouring rows that are read together; 0 where a part of a chunk is computed from all of the chunk."""
+        return 0
+
     def note_reader(self) -> None:
         """Note that an operand, or a tensor with memory of its own, reads the output."""
 

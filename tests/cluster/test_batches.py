@@ -162,6 +162,20 @@ def test_windows_ahead_take_a_quarter_of_the_memory(monkeypatch, shuffle):
     assert (ahead, len(windows[0][1])) == ((0, 4) if shuffle else (3, 1))
 
 
+def test_parts_of_large_chunks_are_mixed_where_they_are_read_alone(monkeypatch):
+    monkeypatch.setattr("jmars.tensor.batches.WINDOW_BYTES", 4 * 40 * 8)  # four parts of 40 bytes times 8
+    given = {"dtype": "f8", "chunks": (100, 1), "takes": "boxes"}
+    x = mt.from_blocks(
+        lambda box: np.arange(box[0].start, box[0].stop, dtype="f8")[:, None], (300, 1), pieces=(20, 1), **given
+    )
+    for one, parts in ((x, 9), (x * 2 + mt.ones(1), 9), (x + mt.ones((300, 1), chunk_size=100).cumsum(axis=0), 3)):
+        assert len(one.batches(10, shuffle=True)._edges) - 1 == parts, "parts of 40 rows, that is of two pieces"
+    assert len((x * 2).batches(10)._edges) == 4, "nothing is mixed"
+    found = [int(row[0]) for batch in (x * 2).batches(7, shuffle=True) for row in batch]
+    assert sorted(found) == [*range(0, 600, 2)]
+    assert len({row // 200 for row in found[:100]}) > 1, "the first window has rows of several chunks"
+
+
 def test_an_error_of_a_chunk_is_raised(cluster):
     def fail(block):
         raise KeyError("no such row")

@@ -18,12 +18,12 @@ TABLE = """
             tensor/ops/*random*
    905  parts: only what results need is read
             tensor/parts.py optimize/parts.py optimize/sources.py
-  3025  files
+  3031  files
             tensor/files.py tensor/zarr_arrays.py tensor/whole_zarr.py tensor/ops/npy.py tensor/atomic_file.py
             tensor/remote_files.py
   1899  formats of images, telescopes, weather and tables
             tensor/formats/*
- 16227  NumPy functions
+ 16234  NumPy functions
             tensor/ops/*
   2055  masked arrays
             tensor/ma/*
@@ -33,9 +33,9 @@ TABLE = """
             tensor/spawn.py remote.py
   1040  filters and measurements of images
             tensor/ndimage/*
-   250  batches for training
+   253  batches for training
             tensor/batches.py
-  8272  tensor core
+  8279  tensor core
             tensor/*
   1900  machine code by LLVM text
             kernels/native_pipeline.py kernels/compile.py kernels/expression.py kernels/routines.py

@@ -338,6 +338,12 @@ class ElementwiseOperand(Operand):
         """Identifies the operand by expression and splits."""
         return ("elementwise", self.expression, self.splits)
 
+    @property
+    def rows_together(self) -> int:
+        """The least number for all inputs that have rows."""
+        rows = [one.op.rows_together for one in self.inputs if len(one.shape) == len(self.splits) and one.shape[0] > 1]
+        return math.lcm(*rows or [0])
+
     def part(self, kept: Part, inputs: Sequence[TensorMeta], output: TensorMeta) -> PartOf:
         """The same part of all inputs; axes of length 1 stay."""
         reads = []

@@ -299,6 +299,7 @@ class LoadNpy(Operand):
     positions: bytes | None = None  # of int64; None: all elements
     of: SourcePart | None = None  # the part of a larger array of the file that the user loads
     name: ClassVar[str] = "load"
+    rows_together: ClassVar[int] = 1
 
     def token(self) -> Hashable:
         """Identifies the operand by the file, with modification time, splits and positions."""
@@ -717,6 +718,11 @@ class FromBlocks(Operand):
         if self.takes == "chunks" or self.of is not None:
             return None
         return PartOf(replace(self, of=self._source(output, kept, splits_of(kept, output))), [])
+
+    @property
+    def rows_together(self) -> int:
+        """Rows of a piece, if pieces are known."""
+        return self.pieces[0] if self.pieces and self.takes != "chunks" else 0
 
     def source_part(self, output: TensorMeta) -> SourcePart:
         """The part of the function's array."""
