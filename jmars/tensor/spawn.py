@@ -698,6 +698,8 @@ def _packed_result(name: str, result: Any, outputs: Sequence[str] | None) -> Pie
     values = [result] if outputs is None else _by_name(name, result, outputs)
     try:
         return packed(values)
+    except MemoryError:
+        raise  # the call runs again with more memory, or the error has the figures
     except Exception as error:
         raise TypeError(
             f"the result of {name} cannot be pickled ({type(error).__name__}: {error}), so no other process can read "
@@ -830,11 +832,10 @@ def packed(values: Sequence[Any]) -> Pieces:
         header += [len(buffers), len(body), *(raw.nbytes for raw in buffers)]
         sections += [body, *buffers]
     parts: list[Any] = []
-    has_buffers = len(sections) > len(values)
     for section in [pack(f"={len(header) + 1}q", len(header), *header), *sections]:
         size = memoryview(section).nbytes
         parts += [section, bytes(-size % ALIGNED)]
-    return Pieces(parts if has_buffers else [b"".join(parts)])
+    return Pieces(parts if sum(map(len, parts)) > LARGE else [b"".join(parts)])  # a join takes as much memory again
 
 
 def _dumped(value: Any, kept_in: Callable[[pickle.PickleBuffer], bool], buffers: list[Any]) -> bytes:

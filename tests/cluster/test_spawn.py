@@ -200,6 +200,17 @@ def test_what_cannot_be_pickled_is_an_error_that_says_so(cluster):
         spawn(lambda: threading.Lock()).fetch()
 
 
+@pytest.mark.parametrize("share", [0.45, 0.9])
+def test_a_long_text_is_stored_or_the_figures_are_told(share):
+    with Cluster(n_workers=2, memory_limit="192MiB") as cluster:
+        task = spawn(bytes, (int(share * cluster.capacity),))
+        if share < 0.5:  # twice its size fits
+            assert len(task.fetch()) == int(share * cluster.capacity)
+        else:
+            with pytest.raises(MemoryLimitError, match=r"memory_limit 192.0 MiB leaves"):
+                task.fetch()
+
+
 def test_variables_are_set_while_it_runs_and_gone_after(cluster):
     read = lambda: os.environ.get("JMARS_TEST_VARIABLE")  # noqa: E731
     assert spawn(read, environment={"JMARS_TEST_VARIABLE": "yes"}).fetch() == "yes"
