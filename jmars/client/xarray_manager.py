@@ -59,6 +59,7 @@ from jmars.client.session import execute
 from jmars.client.xarray_blocks import has_objects, mapped_blocks, without_tensors
 from jmars.client.xarray_store import Write, checked_to_zarr, checked_tree_to_zarr, later, whole_to_netcdf
 from jmars.errors import UnsupportedError
+from jmars.processes.rlimit_guard import is_out_of_memory, may_be_out_of_memory
 from jmars.tensor.operand import Splits
 from jmars.tensor.ops.groups import GROUPED, reduce_groups
 from jmars.tensor.ops.gufuncs import apply_gufunc
@@ -442,6 +443,8 @@ def _opened(name: str, options: Mapping[str, Any]) -> Any:
         with pickled_as_graphs():
             return cloudpickle.dumps(xarray.open_dataset(name, **options))
     except Exception as error:
+        if is_out_of_memory(error) or may_be_out_of_memory(error):
+            raise  # the call runs again with more memory
         return error
 
 

@@ -240,6 +240,8 @@ class ReportHandler:
         if self._memory.function_wants_all(table, operand, program):
             self._jobs.suspects.add((table.number, operand))
             return None
+        if not stop.certain:
+            return stop.failure
         what = f"the operand {table.programs[table.program[operand]].name}"
         failure = Failure.of(self._memory.functions.too_much(what, stop.peak, stop.cap, stop.failure.text))
         return replace(failure, traceback=stop.failure.traceback, member=stop.failure.member)

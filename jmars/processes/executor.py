@@ -64,7 +64,7 @@ from jmars.processes.executor_messages import (
     RunOnDevice,
 )
 from jmars.processes.output import NO_JOB, output_of
-from jmars.processes.rlimit_guard import RlimitGuard, is_out_of_memory
+from jmars.processes.rlimit_guard import RlimitGuard, is_out_of_memory, may_be_out_of_memory
 from jmars.processes.vitals import Meter
 from jmars.storage.arena import HEADER
 from jmars.tensor.ops.map_blocks import unpickled
@@ -303,8 +303,8 @@ def _run_batch(
             error = raised if meaning is None else meaning(raised)
             taken = granted.taken() if cap is not None else 0
             granted.end()
-            if cap is not None and is_out_of_memory(error):
-                report(MemoryExceeded(MEMORY, describe(error), taken, cap[0]))
+            if cap is not None and ((certain := is_out_of_memory(error)) or may_be_out_of_memory(error)):
+                report(MemoryExceeded(MEMORY, describe(error), taken, cap[0], certain))
                 return TRIM_ALWAYS
             report(OperandFailed(FAILED, describe(error)))
             return scratch

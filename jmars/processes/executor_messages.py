@@ -147,6 +147,7 @@ class MemoryExceeded(NamedTuple):
     failure: Failure
     peak: int  # bytes
     cap: int
+    certain: bool  # False if an import raised another error: with all memory it may succeed
 
 
 class ExecutorReport(NamedTuple):

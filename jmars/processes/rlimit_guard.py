@@ -15,8 +15,10 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
+from importlib.util import find_spec
 from resource import RLIM_INFINITY, RLIMIT_DATA, getrlimit, setrlimit
 from time import monotonic
+from traceback import walk_tb
 from typing import Any
 
 import numpy as np
@@ -160,6 +162,20 @@ def is_out_of_memory(error: BaseException) -> bool:
     rephrases = isinstance(error, ImportError | RuntimeError | OSError | SystemError)
     rephrases |= type(error).__module__.startswith("pyarrow")
     return rephrases and any(word in str(error).lower() for word in _WORDS)
+
+
+def may_be_out_of_memory(error: BaseException) -> bool:
+    """Whether an exception may stand for refused memory: an import failed, in a library that may be there.
+
+    Without memory Python's parser raises a SyntaxError, and libraries say that a part of them is not installed.
+    """
+    if isinstance(error, JmarsError):
+        return False
+    if isinstance(error, ModuleNotFoundError) and error.name and find_spec(error.name.partition(".")[0]) is None:
+        return False
+    if isinstance(error, ImportError | SyntaxError):
+        return True
+    return any(frame.f_code.co_name == "<module>" for frame, _ in walk_tb(error.__traceback__))
 
 
 def _shared(arena_size: int) -> int:

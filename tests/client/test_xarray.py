@@ -18,6 +18,7 @@ from jmars.tensor.tensor_graph import LinkedGraph
 
 xr = pytest.importorskip("xarray", reason="xarray is not installed (extra jmars[xarray])")
 
+from jmars.client import xarray_manager  # noqa: E402  (it needs xarray)
 from jmars.client.xarray_manager import JmarsManager  # noqa: E402  (it needs xarray)
 
 DAYS = np.arange("2001-01-01", "2003-01-01", dtype="M8[D]").astype("M8[ns]")
@@ -430,6 +431,16 @@ def test_errors_of_files_that_workers_open_are_those_of_xarray(cluster, air, tmp
     with pytest.warns(UserWarning, match=r"Could not open .*1\.nc"):
         found = xr.open_mfdataset(names, parallel=True, errors="warn", **how)
     xr.testing.assert_equal(found.air.compute(), air[:20])
+
+
+@pytest.mark.parametrize("error", [MemoryError(), SyntaxError("expected ':'")])
+def test_a_file_that_a_worker_has_no_memory_to_open_is_tried_again(monkeypatch, error):
+    def no_memory(name, **options):
+        raise error
+
+    monkeypatch.setattr(xr, "open_dataset", no_memory)
+    with pytest.raises(type(error)):  # as the error of the call, which runs again; a value would be the user's
+        xarray_manager._opened("0.nc", {})
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,49 @@ def test_free_memory_parted_by_a_view_gives_a_function_the_larger_part():
         assert much.fetch().tolist() == [2, 2] and view[0] == 11
 
 
+IMPORTED = """
+import numpy as np
+try:
+    np.ones(130 * 2**20, np.uint8)
+except MemoryError:
+    raise SyntaxError("expected ':'") from None
+"""
+
+
+@pytest.mark.parametrize(("source", "calls"), [(IMPORTED, 2), ("import no_such_library", 1)])
+def test_an_import_that_fails_for_memory_runs_again_whatever_it_raises(tmp_path, source, calls):
+    (tmp_path / "a_library.py").write_text(source)
+
+    def imports(folder):
+        with open(os.path.join(folder, "calls"), "a") as file:
+            file.write("x")
+        sys.path.insert(0, folder)
+        try:
+            return __import__("a_library").__name__
+        finally:
+            sys.path.remove(folder)
+
+    with Cluster(n_workers=2, memory_limit=LIMIT):
+        task = spawn(imports, (str(tmp_path),))
+        if calls == 2:
+            assert task.fetch() == "a_library"
+        else:
+            with pytest.raises(ModuleNotFoundError, match="no_such_library"):
+                task.fetch()
+    assert (tmp_path / "calls").read_text() == "x" * calls
+
+
+def test_an_import_that_fails_with_all_memory_has_its_own_error(tmp_path):
+    (tmp_path / "a_library.py").write_text("x = = 1")
+
+    def imports(folder):
+        sys.path.insert(0, folder)
+        return __import__("a_library")
+
+    with Cluster(n_workers=1, memory_limit=LIMIT), pytest.raises(SyntaxError, match=r"a_library\.py, line 1"):
+        spawn(imports, (str(tmp_path),)).fetch()
+
+
 def test_a_spawned_function_and_one_for_lines_are_held_too():
     def large(*_):
         return np.ones(2**33, np.uint8)[:2]

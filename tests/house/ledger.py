@@ -82,7 +82,7 @@ TABLE = """
             engines/* deploy/engine_head.py client/engine_clusters.py
    690  output of functions
             processes/output.py dispatch/output_reports.py client/job_output.py
-  8651  host: memory, dispatch, processes
+  8670  host: memory, dispatch, processes
             memory/* dispatch/* processes/* worker/* storage/*
   4200  REST gateway and client
             web/* client/session.py
@@ -102,7 +102,7 @@ TABLE = """
             reports/*
   4054  local deploy and actors
             deploy/* actors/*
-  1220  xarray
+  1223  xarray
             client/xarray*.py
   4650  client core
             client/*

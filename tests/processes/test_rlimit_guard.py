@@ -17,7 +17,7 @@ from jmars.errors import MemoryLimitError, StorageError
 from jmars.memory.quota import LEAST_SLACK
 from jmars.native import library
 from jmars.processes import rlimit_guard
-from jmars.processes.rlimit_guard import RlimitGuard, is_out_of_memory
+from jmars.processes.rlimit_guard import RlimitGuard, is_out_of_memory, may_be_out_of_memory
 
 MiB = 2**20
 
@@ -227,3 +227,27 @@ def test_errors_that_say_that_there_was_no_memory(error):
 )
 def test_errors_that_say_something_else(error):
     assert not is_out_of_memory(error)
+
+
+def raised(source, at="lib.py"):
+    try:
+        exec(compile(source, at, "exec"), {})  # its frame is a module's, as in an import
+    except Exception as error:
+        return error
+    raise AssertionError(source)
+
+
+@pytest.mark.parametrize(
+    ("error", "may"),
+    [
+        (SyntaxError("expected ':'"), True),  # Python's parser, in a module without a mistake
+        (ImportError("No module named 'h5py', backend not available"), True),  # a library whose own import failed
+        (ModuleNotFoundError("No module named 'json'", name="json"), True),
+        (ModuleNotFoundError("No module named 'not_there'", name="not_there.part"), False),
+        (raised("import os; os.stat('libllvmlite.so')"), True),
+        (ValueError("of the function"), False),
+        (MemoryLimitError("ours"), False),
+    ],
+)
+def test_errors_of_imports_may_say_that_there_was_no_memory(error, may):
+    assert may_be_out_of_memory(error) == may
