@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
 from jmars.deploy import memory
@@ -22,6 +23,7 @@ from jmars.storage import Arena
 from jmars.worker import ExecutionActor, Zygote
 from jmars.worker.store import StoreActor
 
+HALF_SECONDS = 9.0  # in which memory that functions took without a promise is half forgotten
 EXECUTORS_SECONDS = 20.0  # for which executors may not come up: less than a client waits for its connection
 
 
@@ -73,6 +75,7 @@ class HostMachine:
         self._zygote = zygote
         self._memory, self._private = memory.PrivateMemory(), dict[str, int]()
         self._beyond = 0  # bytes that executors and helpers took without a promise, lately
+        self._looked = perf_counter()
         self._known: dict[str, int] = {}  # processes, as they were told of last
 
     @property
@@ -212,7 +215,9 @@ class HostMachine:
         self._private = await self.private(more)
         promised = max(promised, self.execution.memory.promised)  # operands began or ended while memory was measured
         beyond = memory.beyond(self._private, len(self.execution.workers), promised)
-        self._beyond = max(beyond, self._beyond * 63 // 64)  # most functions take memory for moments
+        looked, self._looked = self._looked, perf_counter()
+        left = 0.5 ** ((self._looked - looked) / HALF_SECONDS)  # most functions take memory for moments
+        self._beyond = max(beyond, int(self._beyond * left))
         self.make_room(active)
 
     def standing(self) -> dict[str, Any]:

@@ -100,7 +100,7 @@ TABLE = """
             notebook/*
   1500  reports, replay, pictures
             reports/*
-  4054  local deploy and actors
+  4059  local deploy and actors
             deploy/* actors/*
   1223  xarray
             client/xarray*.py
