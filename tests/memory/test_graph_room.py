@@ -69,8 +69,8 @@ def test_chunks_go_to_disk_for_it():
 def test_much_of_it_is_asked_for_in_pieces():
     with host() as one:
         fill(one)
+        take(one, 40 * STEP)  # once: the next piece is asked for when one is granted
         for _ in range(3):
-            take(one, 40 * STEP)
             assert one.execution.memory.buffers.queue[0].scratch <= PIECE
             land(one)
         assert not one.execution.memory.buffers.queue and held(one) == 40 * STEP
@@ -155,6 +155,17 @@ def test_memory_that_workers_take_without_a_promise_is_held_too():
             assert await looks(10 * STEP) == 0
             assert await looks(30 * STEP, promised=20 * STEP) == 0, "an operand was promised it"
             assert await looks(30 * STEP) == 20
+
+            async def begins(more):
+                assert one.execution.memory.quota.request("job", 8, 20 * STEP)
+                return sizes
+
+            held_then, private, machine.private = held(one), machine.private, begins
+            sizes["worker-0"] = 50 * STEP
+            await machine.look(True, {})
+            assert held(one) <= held_then, "an operand began while memory was measured"
+            machine.private = private
+            one.execution.memory.quota.release("job", 8)
             machine._looked -= HALF_SECONDS / 4
             assert 10 <= await looks(10 * STEP) < 20, "a function may take it again"
             machine._looked -= 10 * HALF_SECONDS  # without a job, and so without a look

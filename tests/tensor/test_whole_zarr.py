@@ -528,3 +528,15 @@ def test_a_group_in_a_store_has_one_writer(tmp_path):
     _group(_watched(second), tmp_path, overwrite=True)
     assert refused
     np.testing.assert_array_equal(_there(tmp_path, "g/a"), VALUES)
+
+
+def test_after_an_error_the_group_of_a_writer_that_took_over_stays(tmp_path):
+    pytest.importorskip("fsspec")
+    place = zarr_arrays.store_place(f"file://{tmp_path}", "g", {"auto_mkdir": True})
+    with pytest.raises(KeyError, match="x") as caught, whole_zarr.replaced_group(place):
+        (claim,) = (tmp_path / "g").glob(".jmars-claim-*")
+        claim.write_text(json.dumps(json.loads(claim.read_text()) | {"token": "of the second writer"}))
+        (tmp_path / "g/zarr.json").write_text("of the second writer")
+        raise KeyError("x")
+    assert "another program removed or wrote" in caught.value.__notes__[-1]
+    assert (tmp_path / "g/zarr.json").exists() and claim.exists()
