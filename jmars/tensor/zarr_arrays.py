@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import math
 import os
 import pickle
 import socket
@@ -24,13 +25,13 @@ import numpy as np
 from jmars.errors import StorageError, UnsupportedError
 from jmars.tensor.engine import current_engine, get_engine
 from jmars.tensor.files import aligned_splits, block_writes, moved, regular_size, whole_pieces
-from jmars.tensor.operand import TensorData, check_dtype
+from jmars.tensor.operand import Splits, TensorData, check_dtype
 from jmars.tensor.ops.chunks import rechunk
 from jmars.tensor.ops.map_blocks import unpickled
 from jmars.tensor.ops.npy import FromBlocks, from_blocks
 from jmars.tensor.protocols import offers
 from jmars.tensor.remote_files import is_url
-from jmars.tensor.splits import ChunkSize
+from jmars.tensor.splits import ChunkSize, chunk_bytes
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.whole_zarr import How, all_at_once, placed, whole_arrays, whole_folder
 
@@ -363,8 +364,17 @@ def _zarr_writes(source: Tensor, target: Any, starts: Sequence[int]) -> TensorDa
     if source.ndim != target.ndim or any(k + n > m for k, n, m in zip(starts, source.shape, target.shape)):
         raise ValueError(f"a source of shape {source.shape} does not fit into the Zarr array of shape {target.shape}")
     splits = tuple(whole_pieces(*axis) for axis in zip(source.chunks, pieces, starts))
+    most = max(chunk_bytes(), _largest(source.chunks, source.dtype))
+    if _largest(splits, source.dtype) > most:  # joined along one axis, cut along the others
+        even = aligned_splits(source.shape, source.dtype, pieces, None, None)
+        splits = tuple(whole_pieces(*axis) for axis in zip(even, pieces, starts))
     aligned: Tensor = source if splits == source.chunks else rechunk(source, splits)
     return block_writes(aligned, ZarrWriter(target, starts), "to_zarr", _fork(target) is not None)
+
+
+def _largest(splits: Splits, dtype: np.dtype[Any]) -> int:
+    """Bytes of the largest chunk."""
+    return int(math.prod(max(axis, default=0) for axis in splits) * dtype.itemsize)
 
 
 @offers("from_zarr")

@@ -107,6 +107,18 @@ def test_each_piece_has_a_single_writer(cluster, start):
         assert (np.delete(target[:], range(start, start + 20)) == -1).all()
 
 
+def test_pieces_across_the_chunks_are_written_within_the_memory(tmp_path):
+    with jmars.Cluster(n_workers=2, memory_limit="192MiB") as cluster:
+        x = mt.arange(27_000_000, dtype="i4", chunk_size=1_350_000).reshape(100, 600, 450).rechunk((5, 300, 450))
+        target = zarr.create_array(
+            tmp_path / "z", shape=(103, 600, 450), chunks=(103, 24, 90), dtype="i4", fill_value=-1
+        )
+        JmarsManager().store(x, target, regions=(slice(2, 102), slice(None), slice(None)))
+        np.testing.assert_array_equal(target[2:102, 500, 7], np.arange(500 * 450 + 7, 27_000_000, 270_000))
+        assert (target[:2] == -1).all() and (target[102] == -1).all()
+        assert cluster.info()["memory"]["peak"] < 1.1 * cluster.memory_limit
+
+
 def test_a_region_counts_from_the_end(cluster, tmp_path):
     xr.Dataset({"a": ("x", np.zeros(10))}).to_zarr(tmp_path / "z", encoding={"a": {"chunks": (2,)}}, consolidated=False)
     data = xr.Dataset({"a": ("x", mt.arange(1.0, 5, chunk_size=2))})
