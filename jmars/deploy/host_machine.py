@@ -58,6 +58,7 @@ class HostMachine:
         self.children = Children(zygote, ended)
         gpus = orders.get("gpus", [])
         workers = orders["workers"] + len(gpus)
+        self._aside = memory.set_aside(self.limit, workers, arena.capacity)  # bytes for the control process
         self.execution = ExecutionActor(
             arena,
             self.children,
@@ -65,7 +66,7 @@ class HostMachine:
             folders.make_spill,
             folders.disk_room,
             self.limit,
-            memory.set_aside(self.limit, workers, arena.capacity),
+            self._aside,
             gpus,
         )
         self.store = StoreActor(self.execution)
@@ -131,8 +132,9 @@ class HostMachine:
     def make_room(self, active: bool) -> None:
         """Take room from chunks for processes while a job runs, and for workers that came since the start."""
         came = self._came
-        taken = memory.of_control(self._private) + came + self._beyond if active or came else 0
+        taken = memory.of_control(self._private) + came if active or came else 0
         self.execution.memory.graph_room.update(taken)
+        self.execution.memory.worker_room.update(self._beyond - max(0, self._aside - taken) if active else 0)
 
     @property
     def gpus(self) -> tuple[int, ...]:

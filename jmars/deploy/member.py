@@ -202,7 +202,8 @@ class Member:
     @remote_method
     def rest(self) -> None:
         """No job runs: graphs take no memory any more."""
-        self.machine.execution.memory.graph_room.update(0)
+        for room in (self.machine.execution.memory.graph_room, self.machine.execution.memory.worker_room):
+            room.update(0)
 
     @remote_method
     def start_again(self, environment: dict[str, str]) -> None:

@@ -97,12 +97,13 @@ class HostMemory:
             idle=self.active.is_idle,
             moved=events.moved,
             lost=events.lost,
-            shed=lambda: bool(self.lost_chunks) or self.graph_room.shed(events.recycle),
+            shed=lambda: bool(self.lost_chunks) or self._shed(events.recycle),
             has_one_reader=self.next_use.has_one_reader,
             copied=events.copied,
         )
         self.lost_chunks = LostChunks(self.chunks, self.buffers, self.active, self.free_chunks)
-        self.graph_room = GraphRoom(self.quota, self.buffers, graph_bytes)
+        self.graph_room = ProcessRoom(self.quota, self.buffers, 0, graph_bytes)
+        self.worker_room = ProcessRoom(self.quota, self.buffers, 1)
         self.outputs = DynamicOutputs(
             arena, self.quota, self.buffers, self.active, workers, events.answer, events.is_leaving
         )
@@ -175,7 +176,18 @@ class HostMemory:
     @property
     def promised(self) -> int:
         """Bytes that executors may take now: for operands, and for what functions left behind."""
-        return self.quota.unwritten - self.graph_room.held
+        return self.quota.unwritten - self.process_room
+
+    @property
+    def process_room(self) -> int:
+        """Bytes held for what processes take without a promise to an operand."""
+        return self.graph_room.held + self.worker_room.held
+
+    def _shed(self, recycle: Callable[[], bool]) -> bool:
+        """Free memory for an operand at the head of the queue; returns whether some will be free."""
+        if self.graph_room.is_first or self.worker_room.is_first:
+            return False
+        return self.worker_room.give_up() or recycle() or self.graph_room.give_up()
 
     # -- dispatch asks
     @property
@@ -289,14 +301,16 @@ def _copies(job: str) -> str:
 
 STEP = 2**20  # bytes of the smallest change
 PIECE = 2**24  # bytes of the largest request
-GAP_SECONDS = 5.0  # between a refused request and the next request
+GAP_SECONDS = 5.0  # from a refused request, or from memory given up, to the next request
 
 
-class GraphRoom:
-    """The promise to processes.
+class ProcessRoom:
+    """A promise to processes: of graphs in the control process, or of what workers take.
 
     Parameters
     ----------
+    number
+        Tells the promises apart in the quota.
     aside
         Bytes that the processes may take without a promise.
 
@@ -306,18 +320,18 @@ class GraphRoom:
         Bytes promised now.
     """
 
-    def __init__(self, quota: Quota, buffers: BufferManager, aside: int) -> None:
+    def __init__(self, quota: Quota, buffers: BufferManager, number: int, aside: int = 0) -> None:
         self.held = self._wanted = 0
-        self._aside, self._quota, self._buffers = aside, quota, buffers
+        self._number, self._aside, self._quota, self._buffers = number, aside, quota, buffers
         self._asking: AllocationRequest | None = None  # for more
-        self._refused_at = -GAP_SECONDS
+        self._paused_at = -GAP_SECONDS
 
     def update(self, taken: int) -> None:
         """The processes take `taken` bytes; 0 while no job runs."""
         wanted = max(0, taken - self._aside) // STEP * STEP
-        if wanted == self.held and self._asking is None:
+        if wanted == self.held and self._asking is None or wanted > self.held and self._pauses:
             return
-        self._wanted, self.held = wanted, self._quota.adjust(GRAPHS, 0, wanted)
+        self._wanted, self.held = wanted, self._quota.adjust(GRAPHS, self._number, wanted)
         if self.held == wanted:
             asking, self._asking = self._asking, None
             self._buffers.withdraw(lambda request: request is asking)
@@ -326,35 +340,39 @@ class GraphRoom:
 
     def _ask(self) -> None:
         """Queue for more, some at a time, since chunks are spilled for it."""
-        if self._buffers.disk.error is None and perf_counter() > self._refused_at + GAP_SECONDS:
+        if self._buffers.disk.error is None and not self._pauses:
             size = min(self._wanted - self.held, PIECE)
             self._asking = AllocationRequest((), None, self._granted, self._refused, GRAPHS, scratch=size, least=STEP)
             self._buffers.enqueue(self._asking)
 
-    def shed(self, others: Callable[[], bool]) -> bool:
-        """Free memory for the head of the queue: `others` first, then this promise; returns whether some will be."""
-        queue = self._buffers.queue
-        if queue and queue[0] is self._asking:
-            return False  # the head is the control process itself
-        if others():
-            return True
+    @property
+    def _pauses(self) -> bool:
+        return perf_counter() <= self._paused_at + GAP_SECONDS
+
+    @property
+    def is_first(self) -> bool:
+        """Whether a request for more is the head of the queue."""
+        return bool(self._buffers.queue) and self._buffers.queue[0] is self._asking
+
+    def give_up(self) -> bool:
+        """Free the memory for the head of the queue, and take none for a while; returns whether there was some."""
         if not self.held:
             return False
-        self.held = 0
-        self._quota.release(GRAPHS, 0)
+        self.held, self._paused_at = 0, perf_counter()
+        self._quota.release(GRAPHS, self._number)
         self._buffers.later(0.0, self._buffers.advance)
         return True
 
     def _granted(self, _: int) -> None:
         request, self._asking = self._asking, None
         assert request is not None
-        self._quota.add(GRAPHS, 0, request.promised)
-        self.held = self._quota.promised(GRAPHS, 0)
+        self._quota.add(GRAPHS, self._number, request.promised)
+        self.held = self._quota.promised(GRAPHS, self._number)
         if self.held < self._wanted:
             self._ask()
 
     def _refused(self, error: Exception) -> None:
-        self._asking, self._refused_at = None, perf_counter()
+        self._asking, self._paused_at = None, perf_counter()
 
 
 NEVER = 1 << 62  # next use of a chunk without readers: a result, or a chunk that is about to be freed

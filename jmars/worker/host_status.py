@@ -152,6 +152,6 @@ def _memory(execution: ExecutionActor, tables: Sequence[JobTable]) -> MemoryStat
         "jobs": held,
         "kept": kept,
         "viewed": viewed,
-        "promised": memory.quota.granted - memory.graph_room.held,
-        "graphs": memory.graph_room.held,
+        "promised": memory.quota.granted - memory.process_room,
+        "graphs": memory.process_room,
     }

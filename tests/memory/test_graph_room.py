@@ -24,9 +24,10 @@ def take(one, taken):
 
 def held(one):
     """Bytes that are promised to it, by everybody's books."""
-    room, quota = one.execution.memory.graph_room.held, one.execution.memory.quota
-    assert room == quota.promised(GRAPHS, 0)
-    return room
+    memory = one.execution.memory
+    assert memory.graph_room.held == memory.quota.promised(GRAPHS, 0)
+    assert memory.worker_room.held == memory.quota.promised(GRAPHS, 1)
+    return memory.process_room
 
 
 def fill(one):
@@ -95,7 +96,7 @@ def test_what_it_finds_no_room_for_it_asks_for_again_some_seconds_later():
         assert not one.execution.memory.buffers.queue and held(one) == STEP // 2
         take(one, 6 * STEP)
         assert not one.execution.memory.buffers.queue, "that would stop all others once more"
-        one.execution.memory.graph_room._refused_at -= GAP_SECONDS
+        one.execution.memory.graph_room._paused_at -= GAP_SECONDS
         one.arena.free(pinned)
         take(one, 6 * STEP)
         assert held(one) == 6 * STEP
@@ -116,6 +117,20 @@ def test_it_is_given_up_where_an_operand_would_find_no_room():
     with host() as one:
         take(one, CAPACITY // 2)
         assert finds_room(one, CAPACITY * 3 // 4) and held(one) == 0
+
+
+@in_loop
+def test_memory_of_workers_is_given_up_before_that_of_graphs():
+    with host() as one:
+        take(one, CAPACITY // 4)
+        one.execution.memory.worker_room.update(CAPACITY // 4)
+        assert finds_room(one, CAPACITY * 5 // 8) and held(one) == CAPACITY // 4
+        one.execution.memory.worker_room.update(CAPACITY // 4)
+        assert held(one) == CAPACITY // 4, "not at once again: an operand has the memory"
+        one.execution.memory.worker_room._paused_at -= GAP_SECONDS
+        one.execution.memory.worker_room.update(CAPACITY // 16)
+        assert held(one) == CAPACITY // 4 + CAPACITY // 16
+        assert one.execution.memory.quota.promised(GRAPHS, 0) == CAPACITY // 4
 
 
 @in_loop
@@ -140,7 +155,7 @@ def test_memory_that_workers_take_without_a_promise_is_held_too():
         with host(workers=2) as one:
             machine = HostMachine.__new__(HostMachine)
             machine.execution, machine._workers, machine._beyond, machine._known = one.execution, 2, 0, {}
-            machine._looked = perf_counter()
+            machine._looked, machine._aside = perf_counter(), 10 * STEP
             sizes = {"control": 10 * STEP}
             machine.pids, machine.private = dict, lambda more: asyncio.sleep(0, sizes)
             helpers = {"zygote": 10 * STEP, "mover": 10 * STEP, "janitor": 10 * STEP}
