@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -171,7 +172,8 @@ def may_be_out_of_memory(error: BaseException) -> bool:
     """
     if isinstance(error, JmarsError):
         return False
-    if isinstance(error, ModuleNotFoundError) and error.name and find_spec(error.name.partition(".")[0]) is None:
+    package = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
+    if package and package not in sys.modules and find_spec(package) is None:
         return False
     if isinstance(error, ImportError | SyntaxError):
         return True

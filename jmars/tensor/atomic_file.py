@@ -173,7 +173,7 @@ def atomic_folder(path: str, replaces: bool, last: str) -> Iterator[str]:
 
 
 def _move(source: str, target: str) -> None:
-    """Move a file, or a folder into one that is there, whose other files stay."""
+    """Move a file or folder; files of a folder join the files of a folder at the target."""
     if not os.path.isdir(source) or not os.path.isdir(target):
         return os.rename(source, target)
     for name in os.listdir(source):

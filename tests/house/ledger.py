@@ -82,7 +82,7 @@ TABLE = """
             engines/* deploy/engine_head.py client/engine_clusters.py
    690  output of functions
             processes/output.py dispatch/output_reports.py client/job_output.py
-  8688  host: memory, dispatch, processes
+  8690  host: memory, dispatch, processes
             memory/* dispatch/* processes/* worker/* storage/*
   4200  REST gateway and client
             web/* client/session.py

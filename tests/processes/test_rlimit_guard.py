@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from resource import RLIMIT_DATA, getrlimit, setrlimit
 from threading import Thread
+from types import ModuleType
 
 import cloudpickle
 import numpy as np
@@ -251,3 +252,10 @@ def raised(source, at="lib.py"):
 )
 def test_errors_of_imports_may_say_that_there_was_no_memory(error, may):
     assert may_be_out_of_memory(error) == may
+
+
+def test_a_part_that_a_module_without_a_spec_lacks_is_told(monkeypatch):
+    monkeypatch.setitem(sys.modules, "made_by_a_user", ModuleType("made_by_a_user"))  # as functions bring them along
+    with pytest.raises(ModuleNotFoundError) as caught:
+        import made_by_a_user.part  # noqa: F401
+    assert may_be_out_of_memory(caught.value)

@@ -54,7 +54,7 @@ Array = np.ndarray[Any, Any]
 FRESH = 2.0  # seconds; some file systems have times of whole seconds
 MOST_FILES = 10_000  # in a folder, such as a Zarr array
 ZIP = b"PK\x03\x04"  # first bytes of an archive
-MAPPED_BYTES = 4 * 2**20  # of a file whose pages are mapped at a time
+MAPPED_BYTES = 4 * 2**20  # most bytes of mapped pages of a file
 
 
 class Layout(Struct, frozen=True):
