@@ -375,6 +375,9 @@ class _Reader:
         self._opening = threading.Lock()
 
     def __reduce__(self) -> Any:
+        with self._opening:
+            if self._data is None:
+                return _Reader, (None, self._blob, self._file, self._in_zarr)
         blob, source = io.BytesIO(), self.source
         _FilePickler(blob).dump(self.data)
         file = source if isinstance(source, str) else None

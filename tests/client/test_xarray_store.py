@@ -372,7 +372,7 @@ def test_the_source_of_a_reader_is_known_without_the_file(tmp_path, monkeypatch)
     (tmp_path / "a").write_bytes(b"abc")
     copy = pickle.loads(pickled(_Reader([Far().open(f"{tmp_path}/a")])))
     monkeypatch.setattr(Far, "_open", None)
-    assert copy.source is None
+    assert copy.source is None and pickle.loads(pickled(copy)).source is None
     ds = xr.Dataset({"x": ("a", np.arange(4))})
     ds.to_netcdf(tmp_path / "b.nc", engine="h5netcdf")
     with xr.open_dataset(tmp_path / "b.nc", engine="h5netcdf") as opened:

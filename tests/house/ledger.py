@@ -102,7 +102,7 @@ TABLE = """
             reports/*
   4061  local deploy and actors
             deploy/* actors/*
-  1223  xarray
+  1226  xarray
             client/xarray*.py
   4650  client core
             client/*
