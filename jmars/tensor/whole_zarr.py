@@ -343,8 +343,9 @@ class _Claim:
     """The claim of an array, or of the place of a group, in an object store."""
 
     def __init__(self, array: Any) -> None:
-        self.array, self.number, self.token = array, 0, secrets.token_hex(8)
-        self.began = 0.0  # when the store got the claim
+        self.array, self.token = array, secrets.token_hex(8)
+        self.void: list[str] = []  # tokens of void claims; the number of this claim is the next
+        self.is_taken = False
         self.is_checked = False  # whether the store had the claim at the end of the write
         self.is_removing = False  # whether the write failed and its pieces are being removed
         self.place = getattr(array, "store_path", array)
@@ -354,45 +355,62 @@ class _Claim:
 
     def content(self) -> bytes:
         facts = {"writer": f"process {os.getpid()} of {socket.gethostname()}", "token": self.token, "here": here()}
-        return json.dumps({**facts, "pid": os.getpid(), "time": time.time(), "removing": self.is_removing}).encode()
+        of_now = {"pid": os.getpid(), "time": time.time(), "removing": self.is_removing, "void": self.void}
+        return json.dumps({**facts, **of_now}).encode()
 
     async def take(self) -> None:
         """Make the claim; raises as `_refuse` if a second writer has a valid claim."""
-        self.number = 0
-        while not await _made(self.array.store, self.key(self.number), self.content()):
-            found = await self.read()
-            if found is not None and found["token"] == self.token:  # the answer of the first try was lost
-                return
-            if found is not None:
-                _refuse(self.place, found)
-                self.number += 1
-        self.began = time.time()
+        while not self.is_taken:
+            self.void = []
+            while not await _made(self.array.store, self.key(len(self.void)), self.content()):
+                found = await self.read()
+                if found is not None and found["token"] == self.token:  # the answer of the first try was lost
+                    break
+                if found is not None:
+                    _refuse(self.place, found)
+                    self.void.append(found["token"])
+            self.is_taken = await self.is_next()
+            if not self.is_taken:
+                await self.array.store.delete(self.key(len(self.void)))
+
+    async def is_next(self) -> bool:
+        """Whether the void claims are there; else a writer removed them, and another may have made claim 0."""
+        below = [_read_claim(self.array.store, self.key(number)) for number in range(len(self.void))]
+        return [(found or {}).get("token") for found in await _all(below)] == self.void
 
     async def read(self) -> Any:
         """Facts of the claim's object; None if there is no object."""
-        return await _read_claim(self.array.store, self.key(self.number))
+        return await _read_claim(self.array.store, self.key(len(self.void)))
 
     async def beat(self) -> None:
         """Renew the claim; errors are left to the check at the end."""
         from zarr.core.buffer import default_buffer_prototype
 
         with suppress(Exception):
-            if (await self.read() or {}).get("token") == self.token:
+            if self.is_taken and (await self.read() or {}).get("token") == self.token:
                 content = default_buffer_prototype().buffer.from_bytes(self.content())
-                await self.array.store.set(self.key(self.number), content)
+                await self.array.store.set(self.key(len(self.void)), content)
 
     async def check(self) -> None:
         """Raise StorageError if the claim is gone, or of a second writer, or void and a later writer made the next."""
-        own, later = await _all([self.read(), _read_claim(self.array.store, self.key(self.number + 1))])
-        is_last = later is None or later["time"] < self.began  # a killed writer may have left a claim of that number
-        self.is_checked = is_last and (own or {}).get("token") == self.token
-        if not self.is_checked:
+        if not await self.is_ours():
             raise StorageError(f"another program removed or wrote {self.place} while it was written; write again")
 
+    async def is_ours(self) -> bool:
+        """Whether the store has the claim, and no later writer found it void."""
+        number = later = len(self.void) + 1
+        looks = [self.read(), _read_claim(self.array.store, self.key(later)), self.is_next()]
+        own, found, is_next = await _all(looks)
+        self.is_checked = is_next and (own or {}).get("token") == self.token
+        while self.is_checked and found is not None:  # perhaps left by a killed writer
+            self.is_checked = found.get("void", [])[number - 1 : number] not in ([self.token], [""])
+            found, later = await _read_claim(self.array.store, self.key(later + 1)), later + 1
+        return self.is_checked
+
     async def release(self) -> None:
-        """Remove the claim, and void ones before it."""
-        if self.is_checked or (await self.read() or {}).get("token") == self.token:
-            for number in range(self.number + 1):
+        """Remove the claim, and void ones before it, the first number first; the writer that took over removes all."""
+        if self.is_checked or await self.is_ours():
+            for number in range(len(self.void) + 1):
                 await self.array.store.delete(self.key(number))
 
 

@@ -393,6 +393,7 @@ def test_a_writer_whose_claim_was_taken_over_leaves_the_place(tmp_path, fails):
 
     def paused():  # for longer than the claim is valid, while a second writer begins
         facts = {"writer": "process 7 of far", "token": "x", "here": "far", "pid": 7, "time": whole_zarr.time.time()}
+        facts["void"] = [json.loads((tmp_path / "a/.jmars-claim-0").read_text())["token"]]
         (tmp_path / "a/.jmars-claim-1").write_text(json.dumps(facts))
         piece.parent.mkdir(parents=True)
         piece.write_text("of the second writer")
