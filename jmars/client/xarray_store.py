@@ -27,7 +27,7 @@ from jmars.tensor.ops.npy import FromBlocks
 from jmars.tensor.remote_files import is_url
 from jmars.tensor.tensor import Tensor, as_tensor
 from jmars.tensor.tensor_graph import LinkedGraph
-from jmars.tensor.whole_zarr import replaced_group
+from jmars.tensor.whole_zarr import remove_left, replaced_group
 from jmars.tensor.zarr_arrays import (
     opens_on_workers,
     refuse_sources,
@@ -104,6 +104,8 @@ def checked_to_zarr(theirs: Callable[..., Any]) -> Callable[..., Any]:
                     del places[name]  # is written as it was read
             for one in tensors.values():
                 refuse_sources(one, places.values())
+        if given.get("mode") == "a" and store is not None and tensors:
+            remove_left([store_place(store, f"{given.get('group') or ''}/{name}", options) for name in tensors])
         is_part = given.get("append_dim") is not None or given.get("region") is not None
         if not tensors or given.get("mode") != "w" or store is None or is_part:  # xarray refuses a part by "w"
             return theirs(*args, **kwargs)
@@ -123,9 +125,12 @@ def checked_tree_to_zarr(theirs: Callable[..., Any]) -> Callable[..., Any]:
         bound = inspect.signature(theirs).bind(dt, store, *args, **kwargs)
         given, tensors = bound.arguments, [one for node in dt.subtree for _, one in _tensors(node)]
         is_refused = any(given.get(name) is not None for name in ("group", "append_dim", "region"))  # by xarray
+        options = given.get("storage_options")
+        if given.get("mode") == "a" and tensors and not is_refused:
+            names = [f"{node.path}/{name}" for node in dt.subtree for name, _ in _tensors(node)]
+            remove_left([store_place(store, name, options) for name in names])
         if given.get("mode") != "w" or not tensors or is_refused or {*(given.get("encoding") or ())} - {*dt.groups}:
             return theirs(*bound.args, **bound.kwargs)
-        options = given.get("storage_options")
         _refuse_format(given.get("zarr_format"))
         for one in tensors:
             refuse_sources(one, [zarr_place(zarr_store(store), options=options)])

@@ -35,6 +35,8 @@ CLEANUP_SECONDS = 10.0  # the longest that a writer waits until a store has remo
 READS = 20  # of a claim that is being written
 AT_ONCE = 64  # deletions under way
 CLAIM = ".jmars-claim-"
+CLAIMED_STORES = ("FsspecStore", "ObjectStore")
+PIECE = re.compile("(c|[0-9]+)([./][0-9]+)*")  # of an array of any shape
 DOCUMENTS = {"zarr.json", ".zarray", ".zattrs", ".zgroup", ".zmetadata"}
 How = Literal["new", "over", "found"]
 _held: dict[str, threading.Thread | None] = {}  # claims of this process by token; the thread that removes objects
@@ -197,7 +199,7 @@ def replaced_group(place: Any, how: How = "over") -> Iterator[str]:
         with claimed(f"{above}/{name}{inner}", f"{above}/.{name}{inner.replace('/', '.')}.claim"):
             found()
             yield "w"
-    elif type(place.store).__name__ in ("FsspecStore", "ObjectStore"):
+    elif type(place.store).__name__ in CLAIMED_STORES:
         with warnings.catch_warnings(), ExitStack() as far:
             warnings.filterwarnings("ignore", rf"Object at .*{re.escape(CLAIM)}\d+ is not recognized as a component")
             claims = far.enter_context(_claims([place]))
@@ -227,6 +229,35 @@ async def _refuse_claims(place: Any) -> list[str]:
         if found is not None:
             _refuse(f"{place.store}/{key.rpartition('/')[0]}", found)
     return [key for key in keys if not key.removeprefix(prefix).startswith(CLAIM)]
+
+
+def remove_left(places: Sequence[Any]) -> None:
+    """Remove pieces that killed writers left in places without array, so that a library may make one.
+
+    Raises
+    ------
+    StorageError
+        If a writer writes an array in such a place.
+    """
+    places = [one for one in places if node_folder(one) or type(one.store).__name__ in CLAIMED_STORES]
+    left = [one for one, keys in zip(places, _sync(_all([_left(one) for one in places]))) if keys]
+    with ExitStack() as stack:
+        for folder in filter(None, map(node_folder, left)):
+            stack.enter_context(claimed(folder))
+        if remote := [one for one in left if not node_folder(one)]:
+            stack.enter_context(_claims(remote))
+        for one in left:
+            _sync(_delete(one.store, _sync(_left(one))))
+
+
+async def _left(place: Any) -> list[str]:
+    """Keys of pieces in a place without array or group; none of arrays and groups within."""
+    names, prefix = await _names(place), f"{place.path}/".lstrip("/")
+    if not names or names & DOCUMENTS:
+        return []
+    keys = await _keys(place)
+    nodes = tuple(key.removesuffix(name) for key in keys if (name := key.rpartition("/")[2]) in DOCUMENTS)
+    return [key for key in keys if PIECE.fullmatch(key.removeprefix(prefix)) and not key.startswith(nodes)]
 
 
 def node_folder(node: Any) -> str | None:

@@ -18,7 +18,7 @@ TABLE = """
             tensor/ops/*random*
    905  parts: only what results need is read
             tensor/parts.py optimize/parts.py optimize/sources.py
-  3059  files
+  3090  files
             tensor/files.py tensor/zarr_arrays.py tensor/whole_zarr.py tensor/ops/npy.py tensor/atomic_file.py
             tensor/remote_files.py
   1899  formats of images, telescopes, weather and tables
@@ -102,7 +102,7 @@ TABLE = """
             reports/*
   4061  local deploy and actors
             deploy/* actors/*
-  1226  xarray
+  1231  xarray
             client/xarray*.py
   4650  client core
             client/*
