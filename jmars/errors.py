@@ -10,6 +10,7 @@
     ├── SettingError (ValueError)              an unknown setting, or a wrong value
     ├── NotReadyError (RuntimeError)           a value is needed where none can be computed
     ├── MemoryLimitError (MemoryError, ValueError)   an operand can never fit in the memory limit
+    ├── NoInputError (EOFError)                a function on the cluster calls input()
     ├── ClusterError (RuntimeError)
     │   ├── ClusterClosedError                 a call after close()
     │   ├── ClusterStartError                  the processes did not start
@@ -61,6 +62,7 @@ __all__ = [
     "JobCancelledError",
     "MemoryLimitError",
     "MissingNameError",
+    "NoInputError",
     "NotReadyError",
     "ObjectArrayError",
     "OperandError",
@@ -147,6 +149,10 @@ class MemoryLimitError(JmarsError, MemoryError, ValueError):
     operand: int | None = None  # row of the operand in the graph, to find its line
     need = room = 0  # bytes that the operand needs, and bytes available
     proposed = more = ""  # parts of the text: what to do, and within it how to get more memory
+
+
+class NoInputError(JmarsError, EOFError):
+    """A function that runs on the cluster asks for a line of input."""
 
 
 class ClusterError(JmarsError, RuntimeError):

@@ -23,6 +23,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+from jmars.errors import NoInputError
 from jmars.model.messages import ERR, OUT
 from jmars.tensor.from_array import libraries
 
@@ -57,7 +58,11 @@ def _is_usable(stream: Any) -> bool:
 
 
 def take_streams(pipe: int) -> None:
-    """Make a pipe the output of this process, at the level of Python as of C; logging is as in a fresh Python."""
+    """Make a pipe the output of this process, at the level of Python as of C; logging is as in a fresh Python.
+
+    Standard input stays empty.
+    """
+    sys.stdin = _EmptyInput(io.BufferedReader(io.FileIO(0, closefd=False)))
     for fd in (1, 2):
         os.dup2(pipe, fd)
     os.close(pipe)
@@ -65,6 +70,14 @@ def take_streams(pipe: int) -> None:
     logging.root.handlers.clear()
     logging.root.setLevel(logging.WARNING)
     warnings.showwarning = _show_warning
+
+
+class _EmptyInput(io.TextIOWrapper):
+    """`sys.stdin` without a line: `input()` has an error that is not tried again."""
+
+    def readline(self, size: int | None = -1, /) -> str:  # type: ignore[override]
+        """Refuse."""
+        raise NoInputError("a function on the cluster has no keyboard; pass the value as an argument")
 
 
 class _Stream(io.TextIOWrapper):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import getpass
 import io
 import logging
 import os
@@ -19,7 +20,7 @@ import jmars.tensor as mt
 from jmars.client import Cluster
 from jmars.client.job_output import ErrorOutput, JobOutput
 from jmars.config import config
-from jmars.errors import SettingError, WorkerLostError
+from jmars.errors import NoInputError, SettingError, WorkerLostError
 from jmars.remote import spawn
 
 
@@ -52,6 +53,20 @@ def test_prints_logs_and_warnings_come_in_order_with_places(cluster, capfd):
     (worker,) = {label.partition(",")[0] for label, _, _ in found}
     places = ["", f", test_output.py:{line + 2}", f", test_output.py:{line + 3}", "", "", ""]
     assert worker in ("(worker-0", "(worker-1") and [label for label, _, _ in found] == [worker + at for at in places]
+
+
+@pytest.mark.parametrize("asks", ["input", "getpass"])
+def test_a_function_that_asks_for_input_is_tried_once(cluster, capfd, tmp_path, asks):
+    def ask():
+        with open(tmp_path / "tries", "a") as file:
+            file.write("x")
+        return input("name: ") if asks == "input" else getpass.getpass("name: ", sys.stdout)
+
+    with pytest.raises(NoInputError, match="no keyboard; pass the value as an argument") as caught:
+        cluster.submit(spawn(ask)).result()
+    assert isinstance(caught.value, EOFError) and (tmp_path / "tries").read_text() == "x"
+    assert any("name: " in text for text in words(capfd))
+    assert cluster.submit(spawn(lambda: sys.stdin.read())).result() == ""
 
 
 def test_floating_point_errors_in_users_functions_warn_with_their_places(cluster, capfd):

@@ -80,7 +80,7 @@ TABLE = """
             deploy/inside*.py engines/guests.py
   5055  engines: tasks on Dask and Ray
             engines/* deploy/engine_head.py client/engine_clusters.py
-   690  output of functions
+   691  output of functions
             processes/output.py dispatch/output_reports.py client/job_output.py
   8690  host: memory, dispatch, processes
             memory/* dispatch/* processes/* worker/* storage/*
@@ -106,7 +106,7 @@ TABLE = """
             client/xarray*.py
   4650  client core
             client/*
-  2300  model and settings
+  2302  model and settings
             *
 """
 
