@@ -38,13 +38,14 @@ def main() -> int:
     part.add_argument("modules", nargs="*", metavar="MODULE", help=", ".join(MODULES))
     part.add_argument("-k", dest="names", default="", help="only tests with such names, as pytest's -k")
     part.add_argument("--minutes", type=float, default=15, help="that a module may take")
+    part.add_argument("--seconds", type=float, default=60, help="that a test may take")
     part.add_argument("--on", choices=LIBRARIES, help="only on arrays of this library")
     part.add_argument("--log", help="a file for pytest's own output")
     part.add_argument("--into", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.what == "scipy":
         if given.into is not None:
-            return run_module(given.on, given.modules[0], given.names, given.into)
+            return run_module(given.on, given.modules[0], given.names, given.seconds, given.into)
         return run_suite(given)
     if given.what == "tests":
         return run_tests(given.names)

@@ -1,10 +1,12 @@
 """SciPy's own array API tests on tensors, beside those on Dask's arrays.
 
-    python -m tests.libraries scipy [MODULE ...] [-k NAMES] [--minutes 15] [--on jmars]
+    python -m tests.libraries scipy [MODULE ...] [-k NAMES] [--minutes 15] [--seconds 60]
+        [--on jmars]
 
 The tests are those of the installed SciPy that take an array namespace, with `SCIPY_ARRAY_API=1`. SciPy knows Dask's
 arrays and leaves tests out for them, or expects them to fail; it does not know tensors, and leaves out the tests for
-NumPy alone. Tests on tensors compute in the process of the tests. Each module has a process, ended after `--minutes`.
+NumPy alone. Tests on tensors compute in the process of the tests. Each module has a process, ended after `--minutes`;
+a test that takes more than `--seconds` fails.
 """
 
 from __future__ import annotations
@@ -86,7 +88,7 @@ class OnNamespace:
         self.file.write(json.dumps([report.nodeid.rpartition("scipy/")[2], outcome, cause]) + "\n")
 
 
-def run_module(library: str, module: str, names: str, file: Path) -> int:
+def run_module(library: str, module: str, names: str, seconds: float, file: Path) -> int:
     """Run the tests of a module of SciPy in this process."""
     import scipy
 
@@ -103,6 +105,7 @@ def run_module(library: str, module: str, names: str, file: Path) -> int:
         "no:xdist",
         "-c",
         os.devnull,
+        f"--timeout={seconds:g}",
     ]
     options += [f"--rootdir={folder.parent}", f"--confcutdir={folder}", *(["-k", names] if names else [])]
     files = [str(one) for one in sorted((folder / module).rglob("test_*.py")) if "xp" in one.read_text()]
@@ -131,6 +134,8 @@ def run_suite(given: argparse.Namespace) -> int:
                     module,
                     "-k",
                     given.names,
+                    "--seconds",
+                    str(given.seconds),
                     "--into",
                     str(file),
                 ]
