@@ -65,7 +65,7 @@ from jmars.tensor.ops.groups import GROUPED, reduce_groups
 from jmars.tensor.ops.gufuncs import apply_gufunc
 from jmars.tensor.ops.map_blocks import map_blocks, single_chunk_along
 from jmars.tensor.ops.npy import from_blocks
-from jmars.tensor.remote_files import in_pieces, open_pieces, reads_ahead
+from jmars.tensor.remote_files import in_pieces, pickled_file, reads_ahead
 from jmars.tensor.spawn import map_items
 from jmars.tensor.splits import COUNTED_BYTES, chunk_bytes, common_splits, decide_splits, split_axis
 from jmars.tensor.tensor import Tensor, as_tensor, pickled_as_graphs
@@ -415,9 +415,7 @@ class _FilePickler(cloudpickle.Pickler):  # type: ignore[misc]  # it carries no 
 
     def reducer_override(self, obj: Any) -> Any:
         """Opens such a file in another way."""
-        if reads_ahead(obj):
-            return functools.partial(open_pieces, size=obj.size), (obj.fs, obj.path)
-        return super().reducer_override(obj)
+        return pickled_file(obj) or super().reducer_override(obj)
 
 
 _opening: ContextVar[_Opening | None] = ContextVar("opening", default=None)

@@ -70,16 +70,46 @@ def in_pieces(file: Any) -> Any:
 
 def reads_ahead(file: Any) -> bool:
     """Whether an object is an open file of fsspec that reads megabytes beyond a request."""
+    return _is_buffered(file) and getattr(getattr(file, "cache", None), "name", "") == "readahead"
+
+
+def _is_buffered(file: Any) -> bool:
     fsspec: Any = sys.modules.get("fsspec.spec")
-    is_buffered = fsspec is not None and isinstance(file, fsspec.AbstractBufferedFile)
-    return is_buffered and getattr(getattr(file, "cache", None), "name", "") == "readahead"
+    return fsspec is not None and isinstance(file, fsspec.AbstractBufferedFile)
 
 
 def _pickles_so(file: Any) -> Any:
     if isinstance(getattr(file, "cache", None), _cache_of_pieces()):
-        again = partial(open_pieces, size=file.size), (file.fs, file.path)
+        again = _reopened(open_pieces, file), (file.fs, file.path)
         file.__reduce_ex__ = lambda protocol: again
     return file
+
+
+def pickled_file(file: Any) -> Any:
+    """How an open file of fsspec pickles: read in pieces if it reads ahead, and in the version that is open.
+
+    Returns
+    -------
+    tuple or None
+        A function and its arguments; None if the object itself says how.
+    """
+    if reads_ahead(file):
+        return _reopened(open_pieces, file), (file.fs, file.path)
+    if _is_buffered(file) and type(file.cache) is not _cache_of_pieces() and _version(file):
+        how = {"mode": file.mode, "block_size": file.blocksize, "cache_type": file.cache.name}
+        return _reopened(file.fs.open, file, **how), (file.path,)
+    return None
+
+
+def _reopened(opens: Any, file: Any, **how: Any) -> Any:
+    return partial(opens, size=file.size, **how, **_version(file))
+
+
+def _version(file: Any) -> dict[str, Any]:
+    """The version of an object that a file was opened in, as the option of fsspec: S3 and Azure, or Google."""
+    found = {name: getattr(file, name, None) for name in ("version_id", "generation")}
+    is_known = getattr(file.fs, "version_aware", False)
+    return {name: value for name, value in found.items() if value is not None and is_known}
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import logging
 import os
+import pickle
 import sys
 import traceback
 import warnings
@@ -233,6 +234,25 @@ def test_files_of_an_object_store_are_opened_without_reading_ahead(cluster, serv
     one = xr.open_dataset(system.open(f"data/many/0-{parallel}.nc"), chunks={}, chunked_array_type="jmars")
     assert server.counts["bytes"] <= 2**21
     one.close()
+
+
+@pytest.mark.parametrize("chosen", ["readahead", "bytes"])
+def test_a_file_of_a_versioned_bucket_is_read_in_the_version_that_is_open(cluster, server, tmp_path, chosen):
+    xr, s3fs = pytest.importorskip("xarray"), pytest.importorskip("s3fs")
+    pytest.importorskip("h5netcdf")
+    system = s3fs.S3FileSystem(**server.options, version_aware=True)
+    system.call_s3("put_bucket_versioning", Bucket="data", VersioningConfiguration={"Status": "Enabled"})
+    opened = []
+    for k in range(3):
+        xr.Dataset({"a": ("x", np.full(2**18, float(k)))}).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+        system.pipe("data/versions/a.nc", (tmp_path / "a.nc").read_bytes())
+        opened.append(system.open("data/versions/a.nc", cache_type=chosen))
+    opened.append(system.open("data/versions/a.nc", version_id=opened[1].version_id, cache_type=chosen))
+    for file, value in zip(opened, (0.0, 1.0, 2.0, 1.0)):
+        with xr.open_dataset(file, engine="h5netcdf", chunks={}, chunked_array_type="jmars") as data:
+            again = pickle.loads(pickle.dumps(data))
+            for one in (data, again):
+                assert float(one.a.min()) == float(one.a.max()) == value
 
 
 @pytest.mark.parametrize("kind", ["s3fs", "obstore"])
