@@ -115,6 +115,14 @@ def test_commands_are_executable() -> None:
     assert [path.name for path in commands if not path.stat().st_mode & 0o111] == []
 
 
+def test_the_environment_of_the_notebooks_has_the_extras_of_xarrays_page() -> None:
+    page = (ROOT / "docs/how-to/xarray.md").read_text()
+    extras = [set(found.split(",")) for found in re.findall(r"jmars\[([a-z,]+)\]", page)]
+    (own,) = [line for line in PROJECT["dependency-groups"]["notebooks"] if line.startswith("jmars[")]
+    assert {"xarray", "netcdf"} in extras
+    assert set().union(*extras) <= {*own[len("jmars[") : -1].split(",")}
+
+
 def test_heavy_packages_are_extras() -> None:
     extras = PROJECT["project"]["optional-dependencies"]
     assert {"lab", "dask", "plan", "jit", "io", "xarray", "sparse", "yaml"} <= set(extras)
