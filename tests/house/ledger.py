@@ -23,7 +23,7 @@ TABLE = """
             tensor/remote_files.py
   1899  formats of images, telescopes, weather and tables
             tensor/formats/*
- 16234  NumPy functions
+ 16249  NumPy functions
             tensor/ops/*
   2055  masked arrays
             tensor/ma/*

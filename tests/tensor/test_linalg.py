@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import jmars.tensor as mt
+from jmars.config import config
+from jmars.tensor import splits
 from jmars.tensor.ops import matrix_operands
 from jmars.tensor.ops.shape import Transpose
 from jmars.tensor.tensor_graph import TensorGraph
@@ -107,6 +109,23 @@ def test_all_workers_share_a_fat_product(engine, monkeypatch):
     assert sum(graph.programs[k].name == "matmul" for k in graph.program) == 3, "three products each"
     assert (mt.ones((2, 2)) @ mt.ones((2, 2))).data.op.name == "contraction", "small ones are not worth it"
     same(mt.vdot(mt.ones(4000), mt.ones(4000)), 4000.0)
+
+
+@pytest.mark.parametrize("is_turned", [False, True])
+def test_a_product_with_a_factor_of_one_chunk_is_cut(monkeypatch, is_turned):
+    monkeypatch.setattr(config, "chunk_size_limit", 8_000)
+    monkeypatch.setattr(splits, "UNCUT_BYTES", 0)
+    a, b = np.arange(400.0).reshape(20, 20), np.arange(10_000.0).reshape(20, 500)
+    x, y = mt.asarray(a, chunk_size=20), mt.asarray(b, chunk_size=(2, 500))
+    product, wanted = (y.T @ x.T, b.T @ a.T) if is_turned else (x @ y, a @ b)
+    cuts = ((20,), (50,) * 10)
+    assert product.chunks == (cuts[::-1] if is_turned else cuts)
+    same(product, wanted)
+    same(np.einsum("kj,ik->ij", y, x), a @ b)
+    columns = mt.asarray(b, chunk_size=(20, 125))
+    assert (x @ columns).chunks == ((20,), (125,) * 4), "the factor is in as many chunks"
+    square = mt.asarray(np.ones((80, 80)), chunk_size=80)
+    assert (square @ square).chunks == ((80,), (80,)), "chunks that the user chose"
 
 
 def test_lines_that_are_too_long_for_one_product_are_summed_in_pieces(engine):

@@ -96,8 +96,8 @@ def contract(
             if other == label and x.shape[i] == length
         ]
         cuts[label] = common_splits(found)
-    if math.prod(lengths[label] for label in result) > max((x.size for x in operands), default=0):
-        cuts |= zip(result, fitted_splits(tuple(cuts[label] for label in result), dtype.itemsize), strict=True)
+    order = _order_of_cuts(operands, labels, result, cuts)
+    cuts |= zip(order, fitted_splits(tuple(cuts[label] for label in order), dtype.itemsize))
     cuts = _limit_memory(cuts, [*labels, result], result, dtype.itemsize)
     chunks = tuple(cuts[label] for label in result)
     cuts = _split_for_workers(cuts, result, lengths)
@@ -119,6 +119,22 @@ def contract(
     combine = max(2, config.combine_size)
     op = Contraction(name, tuple(read), tuple(orders), which, result, together, combine, inputs=unique)
     return Tensor(rechunked(new_data(op, tuple(map(sum, finer)), dtype, finer), chunks))
+
+
+def _order_of_cuts(
+    operands: Sequence[Tensor], labels: Sequence[Labels], result: Labels, cuts: Mapping[int, tuple[int, ...]]
+) -> Labels:
+    """The axes of the result in the order in which too large chunks are cut; none for chunks as large as the factors'.
+
+    A result of fewer chunks than a factor is cut along the axes of the largest factor, which so is read once.
+    """
+    size, count = (math.prod(of(cuts[label]) for label in result) for of in (sum, len))
+    if size > max((x.size for x in operands), default=0):
+        return result
+    if count >= max((math.prod(map(len, x.chunks)) for x in operands), default=0):
+        return ()
+    largest = {label: x.size for x, own in sorted(zip(operands, labels), key=lambda one: one[0].size) for label in own}
+    return tuple(sorted(result, key=lambda label: -largest[label]))
 
 
 def _before_transposing(x: Tensor) -> tuple[Tensor, Order]:
