@@ -180,7 +180,7 @@ class Stages:
         return f"{self._job}/{node}"
 
 
-@without_collections()
+@without_collections(then_old=True)
 def compile_submission(
     context: SchedulerContext, job: str, submission: Submission, check: Callable[[], None]
 ) -> tuple[Ready | None, Stages | None]:

@@ -77,3 +77,16 @@ def test_a_process_that_is_forked_in_a_block_collects() -> None:
             os._exit(0 if gc.isenabled() else 1)
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert gc.isenabled()
+
+
+def test_objects_of_a_large_block_become_old_without_a_collection() -> None:
+    phases: list[str] = []
+    gc.collect()
+    gc.callbacks.append(lambda phase, info: phases.append(phase))
+    try:
+        with without_collections(then_old=True):
+            made = [[k] for k in range(gc.get_threshold()[0] + 1000)]
+        found = phases[:]
+    finally:
+        gc.callbacks.pop()
+    assert found == [] and any(one is made for one in gc.get_objects(generation=2))
