@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from time import perf_counter, thread_time
 
 from jmars.errors import MemoryLimitError
 from jmars.units import format_bytes, parse_bytes
@@ -20,7 +21,7 @@ CONTROL_BYTES = 24 * MB  # that it grows by while it compiles and runs
 SCHEDULER_BYTES = CONTROL_START + CONTROL_BYTES  # of a scheduler that is a process of its own
 WORKER_BYTES = 10 * MB  # that an executor, the zygote, the mover or the janitor takes for itself
 FEW_PLANS, MANY_PLANS = 4 * MB, 32 * MB  # of plans that are kept to be run again, under small and large limits
-READINGS = 50  # of a process, before its private memory is read again
+REST = 100  # times the seconds of a reading of private memory, before it is read again
 FILE_CHANGE = 4 * MB  # of mapped files, after which private memory is read at once
 LEAST_BYTES = 64 * MB  # that a limit must leave for chunks and scratch
 
@@ -35,29 +36,30 @@ class PrivateMemory:
     """`private_bytes` of several processes, for frequent use.
 
     The proportional set size costs 16 ms for each gigabyte of chunks that a process has mapped. The kernel counts
-    anonymous memory anyway; the rest (libraries, pages that a forked process still shares) hardly changes, and is read
-    now and then, and when the process has mapped more or less of files.
+    anonymous memory anyway; the rest (libraries, pages that a forked process still shares) changes slowly, and is read
+    in a hundredth of the time, and when the process has mapped more or less of files.
     """
 
     def __init__(self) -> None:
-        # by pid: bytes beside anonymous ones, readings until asked again, mapped bytes of files then
-        self._beside: dict[int, tuple[int, int, int]] = {}
+        # by pid: bytes beside anonymous ones, when they are read again, mapped bytes of files then
+        self._beside: dict[int, tuple[int, float, int]] = {}
 
     def of(self, pids: Mapping[str, int]) -> dict[str, int]:
         """Bytes by name of process; 0 for an ended process."""
         known, self._beside = self._beside, {}
-        return {name: self._of(pid, *known.get(pid, (0, 0, 0))) for name, pid in pids.items()}
+        return {name: self._of(pid, *known.get(pid, (0, 0.0, 0))) for name, pid in pids.items()}
 
-    def _of(self, pid: int, beside: int, left: int, mapped: int) -> int:
+    def _of(self, pid: int, beside: int, due: float, mapped: int) -> int:
         resident = _sizes(pid, "status", b"RssAnon", b"RssFile")
         anonymous, files = resident[b"RssAnon"], resident[b"RssFile"]
         if not anonymous:
             return 0
-        if not left or abs(files - mapped) > FILE_CHANGE:
+        if perf_counter() >= due or abs(files - mapped) > FILE_CHANGE:
+            began = thread_time()
             sizes = _sizes(pid, "smaps_rollup", b"Pss_Anon", b"Pss_File", b"Anonymous")
             beside = sizes[b"Pss_Anon"] + sizes[b"Pss_File"] - sizes[b"Anonymous"]
-            left, mapped = READINGS, files
-        self._beside[pid] = beside, left - 1, mapped
+            due, mapped = perf_counter() + REST * (thread_time() - began), files
+        self._beside[pid] = beside, due, mapped
         return max(0, anonymous + beside)
 
 

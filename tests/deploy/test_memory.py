@@ -35,6 +35,27 @@ def test_what_is_asked_often_follows_what_is_asked_in_full(tmp_path):
     shared.close()
 
 
+def test_pages_that_are_not_shared_any_more_are_counted_soon(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(memory_module, "perf_counter", lambda: now[0], raising=False)
+    filled = np.ones(8 * 2**20)
+    end = os.pipe()
+    child = os.fork()
+    if not child:  # shares the pages until this process has read them
+        os.read(end[0], 1)
+        os._exit(0)
+    memory, me = PrivateMemory(), {"me": os.getpid()}
+    shared = memory.of(me)["me"]
+    os.write(end[1], b"1")
+    os.waitpid(child, 0)
+    for one in end:
+        os.close(one)
+    assert memory.of(me)["me"] < shared + filled.nbytes / 4, "a reading costs much where much is mapped"
+    now[0] += 5.0
+    assert memory.of(me)["me"] == pytest.approx(private_bytes(os.getpid()), rel=0.02)
+    assert memory.of(me)["me"] > shared + filled.nbytes / 4
+
+
 def test_memory_that_grows_while_it_is_read_counts_once(monkeypatch):
     grown, sizes = [], memory_module._sizes
 
