@@ -130,8 +130,6 @@ class Host(ClusterHead):
     def job_ended(self, report: Mapping[str, Any]) -> None:
         """A job has ended: log the memory, and tell the clients."""
         self._log_memory()
-        if not self.scheduler.active:
-            self.machine.make_room(False)
         super().job_ended(report)
 
     def small_values(self, report: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,7 +156,7 @@ class Host(ClusterHead):
     async def look(self) -> None:
         """Log memory, worker processes, and jobs that do not move."""
         try:
-            await self.machine.look(self.scheduler.active, self.scheduler.pids)
+            await self.machine.look(self.scheduler.pids)
         finally:
             self._log_memory()
             await self.watch.look()

@@ -117,7 +117,7 @@ class HostMachine:
             self.execution.add_worker()
         for _ in range(wanted, self.n_workers):
             self.execution.remove_worker()
-        self.make_room(True)
+        self.make_room()
         await executors_ready(self.children, self._are_ready)
 
     @property
@@ -129,12 +129,11 @@ class HostMachine:
     def _came(self) -> int:
         return max(0, len(self.execution.workers) - self._workers) * memory.WORKER_BYTES
 
-    def make_room(self, active: bool) -> None:
-        """Take room from chunks for processes while a job runs, and for workers that came since the start."""
-        came = self._came
-        taken = memory.of_control(self._private) + came if active or came else 0
+    def make_room(self) -> None:
+        """Take room from chunks for processes, and for workers that came since the start."""
+        taken = memory.of_control(self._private) + self._came
         self.execution.memory.graph_room.update(taken)
-        self.execution.memory.worker_room.update(self._beyond - max(0, self._aside - taken) if active else 0)
+        self.execution.memory.worker_room.update(self._beyond - max(0, self._aside - taken))
 
     @property
     def gpus(self) -> tuple[int, ...]:
@@ -204,7 +203,7 @@ class HostMachine:
             "levels": self.execution.memory.levels() | {"device": self.execution.memory.devices.used},
         }
 
-    async def look(self, active: bool, more: dict[str, int]) -> None:
+    async def look(self, more: dict[str, int]) -> None:
         """Report processes that came or went, and measure the memory of all; `more` are processes of others."""
         pids = self.pids() | more
         for worker in self.execution.workers[: self.n_workers]:
@@ -220,7 +219,7 @@ class HostMachine:
         looked, self._looked = self._looked, perf_counter()
         left = 0.5 ** ((self._looked - looked) / HALF_SECONDS)  # most functions take memory for moments
         self._beyond = max(beyond, int(self._beyond * left))
-        self.make_room(active)
+        self.make_room()
 
     def standing(self) -> dict[str, Any]:
         """Memory as it was measured last, for a MEMORY_CHANGED event."""

@@ -306,15 +306,13 @@ class HostsHead(ClusterHead):
         """A job has ended: log memory and transfers, and tell the clients."""
         self._events.flush()
         self._log_memory()
-        if not self.scheduler.active:
-            self.roster.tell_all("member", "rest")
         super().job_ended(report)
 
     async def look(self) -> None:
         """Move operands that wait while a host has nothing to do; log memory, and jobs that do not move."""
         for shift in self.hosts.balance(time.monotonic()):
             log.info("%d operands go from host %d to host %d", shift.count, shift.source, shift.target)
-        told = await self.roster.ask_all("member", "look", self.scheduler.active, patience=INFO_SECONDS)
+        told = await self.roster.ask_all("member", "look", patience=INFO_SECONDS)
         self._told = told
         for number, one in told.items():
             self._links.measured(number, one["links"], one["transports"])

@@ -170,11 +170,11 @@ class Member:
 
     # -- for the head, beside orders
     @remote_method
-    async def look(self, active: bool) -> dict[str, Any]:
+    async def look(self) -> dict[str, Any]:
         """Report processes that came or went; the memory, and the status for who asks why a job does not move."""
         await self.started.wait()
         machine = self.machine
-        await machine.look(active, {})
+        await machine.look({})
         self.tell_carried()
         return {
             "memory": machine.standing(),
@@ -198,12 +198,6 @@ class Member:
             "pid": os.getpid(),
             "janitor": {"pid": machine.janitor},
         }
-
-    @remote_method
-    def rest(self) -> None:
-        """No job runs: graphs take no memory any more."""
-        for room in (self.machine.execution.memory.graph_room, self.machine.execution.memory.worker_room):
-            room.update(0)
 
     @remote_method
     def start_again(self, environment: dict[str, str]) -> None:

@@ -57,7 +57,7 @@ class BufferManager:
     lost
         Called with a chunk that cannot be read back, and the reason.
     shed
-        Has processes give up retained memory; returns whether some will.
+        Has processes give up bytes; returns whether some will.
     has_one_reader
         Tells whether exactly one operand will still read a chunk.
 
@@ -81,7 +81,7 @@ class BufferManager:
         idle: Callable[[], bool],
         moved: Callable[[int, bool], None],
         lost: Callable[[int, str], None],
-        shed: Callable[[], bool],
+        shed: Callable[[int], bool],
         has_one_reader: Callable[[int], bool],
         copied: Callable[[int], None] = lambda chunk: None,
     ) -> None:
@@ -221,6 +221,12 @@ class BufferManager:
                 missing[chunk] = self.chunks.size(chunk)
         return missing
 
+    @property
+    def spillable(self) -> int:
+        """Bytes of chunks in memory that nothing holds there."""
+        held = self._in_use().union(self.chunks.moving, self.chunks.pins, *(other.chunks for other in self.loading))
+        return sum(self.chunks.size(chunk) for chunk in self.chunks.memory if chunk not in held)
+
     def _make_room(self, request: AllocationRequest, lacking: int) -> bool:
         """Start spilling for the head of the queue; returns whether to try again at once."""
         if self.spills or self.reads.withdrawn:
@@ -251,7 +257,7 @@ class BufferManager:
             request.restarted = others
             self._give_back(request)
             return self._spill(own) or not own
-        if self._shed():
+        if self._shed(lacking):
             return False  # recycled processes end and free it
         if request.yields():
             return True

@@ -3,7 +3,7 @@
 The composition above passes a `MemoryEvents`; dispatch admits operands, stores and frees their slots; clients enqueue
 requests; the status page reads. Source: docs/explanation/seeds.md, "Memory management".
 
-Promises memory to processes while jobs run.
+Promises memory to processes.
 
 The control process grows with the number of planned and tracked operands, executors with libraries that functions
 import, and by what functions take in addition to their promises. Bytes beyond the set-aside are promised like scratch,
@@ -28,7 +28,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from time import perf_counter
 from typing import Any, TypedDict
 
 from jmars.memory.admission import Admission, Made, MemoryEvents
@@ -97,7 +96,7 @@ class HostMemory:
             idle=self.active.is_idle,
             moved=events.moved,
             lost=events.lost,
-            shed=lambda: bool(self.lost_chunks) or self._shed(events.recycle),
+            shed=lambda lacking: bool(self.lost_chunks) or self._shed(events.recycle, lacking),
             has_one_reader=self.next_use.has_one_reader,
             copied=events.copied,
         )
@@ -183,11 +182,11 @@ class HostMemory:
         """Bytes held for what processes take without a promise to an operand."""
         return self.graph_room.held + self.worker_room.held
 
-    def _shed(self, recycle: Callable[[], bool]) -> bool:
+    def _shed(self, recycle: Callable[[], bool], lacking: int) -> bool:
         """Free memory for an operand at the head of the queue; returns whether some will be free."""
         if self.graph_room.is_first or self.worker_room.is_first:
             return False
-        return self.worker_room.give_up() or recycle() or self.graph_room.give_up()
+        return self.worker_room.give_up(lacking) or recycle() or self.graph_room.give_up(lacking)
 
     # -- dispatch asks
     @property
@@ -301,7 +300,6 @@ def _copies(job: str) -> str:
 
 STEP = 2**20  # bytes of the smallest change
 PIECE = 2**24  # bytes of the largest request
-GAP_SECONDS = 5.0  # from a refused request, or from memory given up, to the next request
 
 
 class ProcessRoom:
@@ -324,12 +322,11 @@ class ProcessRoom:
         self.held = self._wanted = 0
         self._number, self._aside, self._quota, self._buffers = number, aside, quota, buffers
         self._asking: AllocationRequest | None = None  # for more
-        self._paused_at = -GAP_SECONDS
 
     def update(self, taken: int) -> None:
-        """The processes take `taken` bytes; 0 while no job runs."""
-        wanted = max(0, taken - self._aside) // STEP * STEP
-        if wanted == self.held and self._asking is None or wanted > self.held and self._pauses:
+        """The processes take `taken` bytes."""
+        wanted = max(0, -(-(taken - self._aside) // STEP) * STEP)
+        if wanted == self.held and self._asking is None:
             return
         self._wanted, self.held = wanted, self._quota.adjust(GRAPHS, self._number, wanted)
         if self.held == wanted:
@@ -339,27 +336,22 @@ class ProcessRoom:
             self._ask()
 
     def _ask(self) -> None:
-        """Queue for more, some at a time, since chunks are spilled for it."""
-        if self._buffers.disk.error is None and not self._pauses:
-            size = min(self._wanted - self.held, PIECE)
+        """Queue for more, some at a time, as far as chunks can be spilled for it."""
+        size = min(self._wanted - self.held, PIECE, self._buffers.spillable // STEP * STEP)
+        if size > 0 and self._buffers.disk.error is None:
             self._asking = AllocationRequest((), None, self._granted, self._refused, GRAPHS, scratch=size, least=STEP)
             self._buffers.enqueue(self._asking)
-
-    @property
-    def _pauses(self) -> bool:
-        return perf_counter() <= self._paused_at + GAP_SECONDS
 
     @property
     def is_first(self) -> bool:
         """Whether a request for more is the head of the queue."""
         return bool(self._buffers.queue) and self._buffers.queue[0] is self._asking
 
-    def give_up(self) -> bool:
-        """Free the memory for the head of the queue, and take none for a while; returns whether there was some."""
+    def give_up(self, lacking: int) -> bool:
+        """Free memory for the head of the queue; returns whether there was some."""
         if not self.held:
             return False
-        self.held, self._paused_at = 0, perf_counter()
-        self._quota.release(GRAPHS, self._number)
+        self.held = self._quota.adjust(GRAPHS, self._number, max(0, self.held - max(lacking, PIECE)) // STEP * STEP)
         self._buffers.later(0.0, self._buffers.advance)
         return True
 
@@ -372,7 +364,7 @@ class ProcessRoom:
             self._ask()
 
     def _refused(self, error: Exception) -> None:
-        self._asking, self._paused_at = None, perf_counter()
+        self._asking = None
 
 
 NEVER = 1 << 62  # next use of a chunk without readers: a result, or a chunk that is about to be freed

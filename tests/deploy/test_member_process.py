@@ -29,7 +29,7 @@ def test_the_head_may_ask_before_the_executors_are_forked() -> None:
     async def main() -> None:
         member = MagicMock(started=asyncio.Event())
         member.machine.private = AsyncMock(return_value={})
-        asked = [asyncio.ensure_future(one) for one in (Member.look(member, True), Member.info(member))]
+        asked = [asyncio.ensure_future(one) for one in (Member.look(member), Member.info(member))]
         await asyncio.sleep(0)
         assert not member.machine.mock_calls
         member.started.set()

@@ -30,7 +30,7 @@ class Host:
             idle=lambda: True,
             moved=lambda *_: None,
             lost=lambda chunk, why: self.calls["lost"](chunk, why),
-            shed=lambda: False,
+            shed=lambda lacking: False,
             has_one_reader=lambda chunk: bool(self.calls["one_reader"](chunk)),
             copied=lambda chunk: self.said.append(("copied", chunk)),
         )

@@ -110,7 +110,7 @@ def test_a_host_joins_by_ssh_and_ends(joined):
 def test_a_host_outlives_its_ssh_connection(joined):
     async def then(roster, host, pids):
         await host.close()
-        roster.tell_all("member", "rest")
+        roster.tell_all("member", "look")
         await roster.links[1].channel.ask("member", "info")
         inputs = [os.readlink(f"/proc/{pid}/fd/0") for pid in pids]
         outputs = {os.readlink(f"/proc/{pid}/fd/{fd}") for pid in pids for fd in (1, 2)}

@@ -59,7 +59,7 @@ class SimMachine(HostMachine):
         self.store = StoreActor(self.execution)
         self.peak = 0
 
-    async def look(self, active: bool, more: dict[str, int]) -> None:
+    async def look(self, more: dict[str, int]) -> None:
         """Nothing is measured."""
 
     def standing(self) -> dict[str, Any]:
