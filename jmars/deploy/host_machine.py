@@ -220,6 +220,10 @@ class HostMachine:
         left = 0.5 ** ((self._looked - looked) / HALF_SECONDS)  # most functions take memory for moments
         self._beyond = max(beyond, int(self._beyond * left))
         self.make_room()
+        resident = sum(self._private.values()) + self.arena.resident
+        self.peak = max(self.peak, resident)
+        if resident > self.limit:
+            self.execution.memory.give_back_pages(resident - self.limit)
 
     def standing(self) -> dict[str, Any]:
         """Memory as it was measured last, for a MEMORY_CHANGED event."""

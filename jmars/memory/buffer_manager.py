@@ -57,7 +57,7 @@ class BufferManager:
     lost
         Called with a chunk that cannot be read back, and the reason.
     shed
-        Has processes give up bytes; returns whether some will.
+        Has processes give up bytes; returns whether memory will be free thereby.
     has_one_reader
         Tells whether exactly one operand will still read a chunk.
 
@@ -223,7 +223,7 @@ class BufferManager:
 
     @property
     def spillable(self) -> int:
-        """Bytes of chunks in memory that nothing holds there."""
+        """Bytes of chunks in memory that can go to disk now."""
         held = self._in_use().union(self.chunks.moving, self.chunks.pins, *(other.chunks for other in self.loading))
         return sum(self.chunks.size(chunk) for chunk in self.chunks.memory if chunk not in held)
 

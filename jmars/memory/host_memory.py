@@ -182,6 +182,13 @@ class HostMemory:
         """Bytes held for what processes take without a promise to an operand."""
         return self.graph_room.held + self.worker_room.held
 
+    def give_back_pages(self, size: int) -> None:
+        """Give `size` bytes of pages without content to the system: pages promised to processes, then free pages."""
+        wanted = self.arena.resident - size
+        self.arena.remove(self.quota.of_processes)
+        if self.arena.resident > wanted:
+            self.arena.remove(self.arena.free_runs)
+
     def _shed(self, recycle: Callable[[], bool], lacking: int) -> bool:
         """Free memory for an operand at the head of the queue; returns whether some will be free."""
         if self.graph_room.is_first or self.worker_room.is_first:
@@ -348,7 +355,7 @@ class ProcessRoom:
         return bool(self._buffers.queue) and self._buffers.queue[0] is self._asking
 
     def give_up(self, lacking: int) -> bool:
-        """Free memory for the head of the queue; returns whether there was some."""
+        """Free memory for the head of the queue; returns whether there was memory to free."""
         if not self.held:
             return False
         self.held = self._quota.adjust(GRAPHS, self._number, max(0, self.held - max(lacking, PIECE)) // STEP * STEP)

@@ -27,6 +27,7 @@ import logging
 
 from jmars.errors import MemoryLimitError
 from jmars.model.limits import PAGE
+from jmars.model.status import GRAPHS
 from jmars.storage.arena import SLAB, Allocator
 from jmars.units import format_bytes
 
@@ -49,6 +50,12 @@ class Quota:
     def unwritten(self) -> int:
         """Bytes promised now."""
         return sum(self._arena.size_of(slot) for promise in self._slots.values() for slot in promise)
+
+    @property
+    def of_processes(self) -> list[tuple[int, int]]:
+        """(Offset, bytes) of slots promised to processes; slots of operands may have content."""
+        slots = [slot for (job, _), promise in self._slots.items() if job in (GRAPHS, NAME) for slot in promise]
+        return [(slot, self._arena.size_of(slot)) for slot in slots]
 
     def request(self, job: str, operand: int, size: int) -> bool:
         """Promise `size` bytes if they are free now; returns whether they were."""

@@ -239,7 +239,17 @@ class Arena(Allocator):
         """`Allocator.reserve`; from half full on, the pages of the slots go back to the system."""
         slots = super().reserve(size)
         if slots and size >= PAGE and 2 * (self.resident + size) > self.capacity:
-            for offset in slots:
-                self.memory.madvise(mmap.MADV_REMOVE, offset, self.size_of(offset))
-            self.memory[REMOVALS:HEADER] = (removals(self.memory) + 1).to_bytes(8, "little")
+            self.remove((offset, self.size_of(offset)) for offset in slots)
         return slots
+
+    @property
+    def free_runs(self) -> list[tuple[int, int]]:
+        """(Offset, bytes) of whole pages that are in no slot."""
+        self.drop_empty_slabs()
+        return list(self._starts.items())
+
+    def remove(self, ranges: Iterable[tuple[int, int]]) -> None:
+        """Give pages back to the system: (offset, bytes) of whole pages without content."""
+        for offset, size in ranges:
+            self.memory.madvise(mmap.MADV_REMOVE, offset, size)
+        self.memory[REMOVALS:HEADER] = (removals(self.memory) + 1).to_bytes(8, "little")

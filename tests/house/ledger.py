@@ -82,7 +82,7 @@ TABLE = """
             engines/* deploy/engine_head.py client/engine_clusters.py
    691  output of functions
             processes/output.py dispatch/output_reports.py client/job_output.py
-  8690  host: memory, dispatch, processes
+  8715  host: memory, dispatch, processes
             memory/* dispatch/* processes/* worker/* storage/*
   4200  REST gateway and client
             web/* client/session.py
@@ -100,7 +100,7 @@ TABLE = """
             notebook/*
   1500  reports, replay, pictures
             reports/*
-  4061  local deploy and actors
+  4065  local deploy and actors
             deploy/* actors/*
   1231  xarray
             client/xarray*.py

@@ -173,6 +173,33 @@ def machine_of(one, sizes):
     return machine
 
 
+def test_pages_without_content_go_back_to_the_system_beyond_the_limit():
+    async def run():
+        with host(workers=2) as one:
+            machine, arena = machine_of(one, {"control": 20 * STEP}), one.arena
+            for size, last in ((20 * STEP, True), (2 * STEP, False)):
+                slot = arena.allocate(size, last)
+                arena.memory[slot : slot + size] = b"1" * size
+                if last:
+                    arena.free(slot)
+            one.execution.memory.quota.add("job", 7, [slot])  # pieces of chunks
+            before = arena.resident
+
+            async def left(over):
+                machine.limit = 20 * STEP + arena.resident - over
+                await machine.look({})
+                return (arena.resident - before) // STEP
+
+            assert await left(0) == 0, "free pages are used again without a page fault"
+            assert held(one) == 10 * STEP
+            assert await left(9 * STEP) == -10, "those of the control process"
+            assert machine.peak == 20 * STEP + before
+            assert await left(STEP) <= -20
+            assert arena.memory[slot : slot + size] == b"1" * size
+
+    asyncio.run(run())
+
+
 def test_room_stays_when_a_job_ends():
     """The processes keep the memory, and chunks of the next job would fill the arena before it is measured again."""
 
