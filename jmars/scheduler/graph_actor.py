@@ -557,18 +557,18 @@ class Phases:
         return f"{now}, for {format_seconds(monotonic() - self._since)}" if now else ""
 
 
-def phase_of(frame: FrameType | None) -> str:
+def phase_of(frame: FrameType) -> str:
     """Phase that a stack is in, in words; the user's code within is named by its line."""
     phase, users = "it is begun", ""
-    for link in reversed(traceback.extract_stack(frame)):  # the innermost first
-        if link.filename.startswith(_PACKAGE):
-            file = link.filename.removeprefix(_PACKAGE).lstrip("/")
-            found = _PHASES.get(f"{file}:{link.name}") or _PHASES.get(file)
-            if found is not None:
+    for link, line in traceback.walk_stack(frame):  # the innermost first; `extract_stack` reads and keeps source files
+        name, filename = link.f_code.co_name, link.f_code.co_filename
+        if filename.startswith(_PACKAGE):
+            file = filename.removeprefix(_PACKAGE).lstrip("/")
+            if found := _PHASES.get(f"{file}:{name}") or _PHASES.get(file):
                 phase = found
                 break
-        elif not users and not _is_library(link.filename):
-            users = f" (in {link.name}, line {link.lineno} of {Path(link.filename).name})"
+        elif not users and not _is_library(filename):
+            users = f" (in {name}, line {line} of {Path(filename).name})"
     return phase + users
 
 
