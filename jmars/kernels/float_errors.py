@@ -214,17 +214,15 @@ PACKAGE = str(Path(__file__).parents[1]) + os.sep
 NUMPY = str(Path(np.__file__).parent) + os.sep
 
 
+MOST_EARLIER = 4  # causes and contexts in a traceback
 PASSING = (OSError, MemoryError, EOFError)  # errors that may pass; a connection that is lost is an OSError or EOFError
 
 
 def describe(error: BaseException) -> Failure:
     """The failure of an exception; never raises."""
-    frames = traceback.extract_tb(error.__traceback__)
-    users = [
-        frame for frame in frames if not frame.filename.startswith((PACKAGE, FILE))
-    ]  # frames of jmars do not help the user
-    shown = users or ([] if isinstance(error, JmarsError) else frames)  # our own says all in its text
-    trace = "".join(traceback.format_list(shown[-8:]))
+    users = _users_frames(error)
+    frames = [] if isinstance(error, JmarsError) else traceback.extract_tb(error.__traceback__)  # our text says all
+    trace = "".join(traceback.format_list((users or frames)[-8:])) + (_earlier(error) if users else "")
     member = take_member(error)
     item, notes = _take_item(error), list[str]()
     try:
@@ -242,6 +240,29 @@ def describe(error: BaseException) -> Failure:
     transient = isinstance(error, PASSING) and not final and not is_of_store
     text = "\n".join([text_of(error), *notes])[:10_000]
     return Failure(type(error).__name__, text, trace[:20_000], blob, "", member, transient, final, own)
+
+
+def _users_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """Frames of an error outside jmars."""
+    return [one for one in traceback.extract_tb(error.__traceback__) if not one.filename.startswith((PACKAGE, FILE))]
+
+
+def _earlier(error: BaseException) -> str:
+    """Causes and contexts of an error with frames, latest first; a pickle drops both."""
+    told = ""
+    with suppress(Exception):  # a user's exception may override attributes
+        for _ in range(MOST_EARLIER):
+            cause, context = error.__cause__, None if error.__suppress_context__ else error.__context__
+            if (earlier := cause or context) is None:
+                break
+            frames = _users_frames(earlier)
+            if cause is None and not frames:
+                break  # jmars handles an error of its own
+            how = "while handling" if cause is None else "caused by"
+            told += f"{how} {type(earlier).__name__}: {text_of(earlier)[:500]}\n"
+            told += "".join(traceback.format_list(frames[-4:]))
+            error = earlier
+    return told
 
 
 def _notes_of(error: BaseException) -> list[str]:

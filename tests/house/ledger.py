@@ -21,9 +21,9 @@ TABLE = """
   3120  files
             tensor/files.py tensor/zarr_arrays.py tensor/whole_zarr.py tensor/ops/npy.py tensor/atomic_file.py
             tensor/remote_files.py
-  1899  formats of images, telescopes, weather and tables
+  1904  formats of images, telescopes, weather and tables
             tensor/formats/*
- 16249  NumPy functions
+ 16256  NumPy functions
             tensor/ops/*
   2055  masked arrays
             tensor/ma/*
@@ -42,7 +42,7 @@ TABLE = """
             kernels/blocks.py
   3650  GPU
             devices/* memory/device_memory.py kernels/cuda_text.py plan/devices.py processes/gpu*
-  3800  kernels, NumPy back end, fusing
+  3817  kernels, NumPy back end, fusing
             kernels/* native/*
   2490  optimize
             optimize/*

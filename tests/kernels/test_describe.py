@@ -25,6 +25,38 @@ def test_a_failure_has_class_text_frames_and_the_exception() -> None:
     assert isinstance(failure.unpickled(), ZeroDivisionError)
 
 
+def test_causes_and_contexts_are_told_with_lines() -> None:
+    def reads() -> None:
+        try:
+            try:
+                {}["sample"]
+            except KeyError:
+                int("twelve")
+        except ValueError as error:
+            raise RuntimeError("no such table") from error
+
+    failure = describe(raised(reads))
+    lines = [line for line in failure.traceback.splitlines() if not line.startswith(" ")]
+    number = "ValueError: invalid literal for int() with base 10: 'twelve'"
+    assert lines == [f"caused by {number}", "while handling KeyError: 'sample'"]
+    assert 'int("twelve")' in failure.traceback and '{}["sample"]' in failure.traceback
+
+
+def test_suppressed_contexts_and_contexts_of_jmars_are_not_told() -> None:
+    def hides() -> None:
+        try:
+            1 / 0
+        except ZeroDivisionError:
+            raise RuntimeError("hidden") from None
+
+    error, own = raised(hides), raised(lambda: 1 / 0)
+    own.__context__ = OSError("of jmars: no frame of a user")
+    for one in (error, own):
+        assert all(line.startswith(" ") for line in describe(one).traceback.splitlines())
+    error.__cause__ = error  # a circle ends
+    assert describe(error).traceback.count("caused by RuntimeError: hidden") == 4
+
+
 def test_generated_code_is_no_code_of_the_user() -> None:
     code = compile("def run():\n    raise FloatingPointError('divide')", FILE, "exec")
     names: dict[str, object] = {}
