@@ -384,13 +384,13 @@ def find(numpy_function: Any) -> Callable[..., Any] | None:
 
 
 def numpy_function(function: Any) -> Any:
-    """Find NumPy's function or class for ours; None also for functions of NumPy's global random generator."""
+    """Find NumPy's function or class for a function or class of jmars."""
     if not str(getattr(function, "__module__", "")).startswith("jmars."):
         return None  # a function of the user, the usual case
     if isinstance(function, type):
         return vars(function).get("numpy_class")
     found = (numpys for numpys, (offered, alone) in _BY_NUMPY.items() if function is offered or function is alone)
-    return next((one for one in found if not isinstance(getattr(one, "__self__", None), np.random.RandomState)), None)
+    return next(found, None)
 
 
 _INSTEAD = {  # of names that a cell of NumPy's courses has

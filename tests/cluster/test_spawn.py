@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random
 import signal
 import threading
 import time
@@ -23,6 +24,7 @@ from jmars.errors import (
     WorkerLostError,
 )
 from jmars.remote import spawn
+from jmars.tensor.protocols import FUNCTIONS
 
 
 @pytest.fixture(scope="module")
@@ -364,5 +366,9 @@ def test_workers_draw_different_numbers():
 
     with Cluster(n_workers=2):
         pids, drawn = zip(*jmars.remote.map(draw, range(12)).fetch())
+        of_cells = FUNCTIONS["random.standard_normal"]
+        given = [np.random.random, np.random.standard_normal, random.random, of_cells]
+        tasks = [spawn(function) for function in given * 6]  # methods of a state, of which no copies are drawn from
+        others = [*jmars.fetch(*tasks), *jmars.remote.map(random.gauss, [0.0] * 12, [1.0] * 12).fetch()]
     assert len(set(pids)) == 2
-    assert len(set(drawn)) == 12
+    assert len({*drawn, *others}) == 12 + 24 + 12

@@ -22,6 +22,7 @@ import io
 import itertools
 import marshal
 import pickle
+import random
 import sys
 import warnings
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -273,6 +274,10 @@ def call_with_warnings(
         return call_user(out, inputs, params, arg)
 
 
+# global states of random numbers; functions such as `np.random.normal` and `random.gauss` are methods of a state
+_STATES = {id(np.random.mtrand._rand): (np.random.mtrand, "_rand"), id(random._inst): (random, "_inst")}
+
+
 class FunctionPickler(cloudpickle.Pickler):  # type: ignore[misc]  # it carries no types
     """Pickles user functions; replaces jmars functions and classes by NumPy's, since blocks are NumPy arrays."""
 
@@ -296,6 +301,8 @@ class FunctionPickler(cloudpickle.Pickler):  # type: ignore[misc]  # it carries 
         """Replaces a jmars function or class by NumPy's; keeps the file of code, which cloudpickle 3.1.3 leaves out."""
         if isinstance(obj, CodeType):
             return _code_of_file, (*cloudpickle.Pickler.dispatch_table[CodeType](obj), obj.co_filename)
+        if id(obj) in _STATES:  # copies of a state would draw the same numbers on all workers
+            return getattr, _STATES[id(obj)]
         theirs = numpy_function(obj) if isinstance(obj, FunctionType | Ufunc | staticmethod | type) else None
         return super().reducer_override(obj) if theirs is None else (_identity, (theirs,))
 
