@@ -340,6 +340,8 @@ _BUFFER = re.compile(r"object supporting the buffer API required")  # of hashlib
 _JSON = re.compile(r"Object of type (Tensor|MaskedTensor|DuckTensor) is not JSON serializable")
 _NAMESPACES = re.compile(r"^Multiple namespaces for array inputs.*jmars\.tensor\.array_api")  # of array_api_compat
 _NUMBA = re.compile(r"setitem\(tensor\(")
+_MASK = re.compile(r"None of \[Index\(\[ *(True|False),.*dtype='bool'", flags=re.DOTALL)  # of pandas
+_CALLED = re.compile(r"'(Tensor|MaskedTensor|DuckTensor)' object is not callable")  # of pandas' groupby
 
 
 def note_for_lazy(error: BaseException) -> str | None:
@@ -356,9 +358,17 @@ def note_for_lazy(error: BaseException) -> str | None:
         return "a result is a lazy array until the cell ends; give the value, float(x), x.item() or x.tolist()"
     if _NAMESPACES.search(text):
         return "a list or an array of NumPy stands beside a tensor; make it a tensor too, jmars.tensor.asarray(x)"
+    if (_MASK.search(text) or _CALLED.search(text)) and _comes_through(error, "pandas."):
+        return "pandas selects and groups by arrays of NumPy; give the value of a tensor, frame[x.fetch()]"
     if _NUMBA.search(text):
         return "a tensor is read-only in a function of numba; give the value, x.fetch(), to a function that writes"
     return None
+
+
+def _comes_through(error: BaseException, package: str) -> bool:
+    """Whether code of a package was running."""
+    names = (str(link.tb_frame.f_globals.get("__name__")) for link in traceback_links(error))
+    return any(name.startswith(package) for name in names)
 
 
 def _takes_tensor(error: BaseException) -> bool:

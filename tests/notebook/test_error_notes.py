@@ -78,6 +78,15 @@ def test_json_is_told_of_float(notebook):
     assert notebook(f"{cell}float(big.mean()), 'l': [big.sum().item()]}})") == '{"m": 0.0, "l": [0.0]}'
 
 
+@pytest.mark.parametrize("use", ["frame[MASK]", "frame.loc[MASK]", "frame.groupby(MASK).sum()"])
+def test_selections_of_pandas_are_told_of_fetch(notebook, use):
+    notebook("import numpy as np, pandas as pd\nframe = pd.DataFrame({'a': range(300_000)})")
+    cell = "%%jmars\nx = np.arange(300_000) % 3 > 0\n"
+    assert notebook.run(cell + use.replace("MASK", "x")).text.count("frame[x.fetch()]") == 1
+    assert len(notebook(cell + use.replace("MASK", "x.fetch()"))) in (200_000, 2)
+    assert "frame[" not in notebook.run(f"{cell}x(0)").text
+
+
 def test_lists_tuples_and_dicts_print_values(notebook):
     notebook("import numpy as np")
     cell = "%%jmars\nbig = np.ones((1000, 1000))\nprint([big.mean()], (big.max(), 3), {'m': big.min()})"
