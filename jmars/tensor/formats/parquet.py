@@ -212,9 +212,10 @@ def _kinds(types: Mapping[str, Any], columns: str | Sequence[str] | None, where:
         raise KeyError(f"{where} has no column {missing[0]}; it has {', '.join(types)}")
     if refused := [f"{name} ({types[name]})" for name in asked if found[name] is None]:
         can = [name for name, kind in found.items() if kind is not None]
+        rest = f"give columns={can}, or read the others" if can else "read them"
         raise UnsupportedError(
-            f"tensors have numbers, bools and times, and not the columns {', '.join(refused)} of {where}; give "
-            f"columns={can}, or read the others by pandas or polars"
+            f"tensors have numbers, bools and times, and not the columns {', '.join(refused)} of {where}; {rest} "
+            "by pandas or polars"
         )
     return {name: kind for name in asked if (kind := found[name]) is not None}
 
@@ -341,9 +342,13 @@ def from_arrow(table: Any, columns: str | Sequence[str] | None = None, chunk_siz
     ImportError
         If pyarrow is not installed.
     KeyError, UnsupportedError
-        As `from_parquet`, whose rules for missing elements hold.
+        As `from_parquet`, whose rules for missing elements hold; a TypeError for a column without a name.
     """
-    found = library("pyarrow", "arrow").table(table)
+    arrow = library("pyarrow", "arrow")
+    try:
+        found = arrow.table(table)
+    except (TypeError, arrow.ArrowInvalid) as error:
+        raise TypeError(f"{error}; give a table, a data frame, or columns by name, {{'a': x}}") from error
     made = {}
     kinds = _kinds({name: found.schema.field(name).type for name in found.column_names}, columns, "the table")
     for name, (kind, width) in kinds.items():

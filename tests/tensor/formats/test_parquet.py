@@ -234,6 +234,17 @@ def test_one_name_is_a_column_and_others_are_told(cluster, tmp_path):
             mt.from_arrow(pa.table({"km": [1]}), columns)
 
 
+@pytest.mark.parametrize("column", [pa.array([1, None]), pa.chunked_array([[1], [None]]), 5])
+def test_a_column_without_a_name_is_told_of_names(column):
+    with pytest.raises(TypeError, match=r"give a table, a data frame, or columns by name, \{'a': x\}"):
+        mt.from_arrow(column)
+
+
+def test_a_table_of_text_alone_is_told_of_no_columns():
+    with pytest.raises(UnsupportedError, match=r"the columns a \(string\) of the table; read them by pandas or polars"):
+        mt.from_arrow(pa.table({"a": ["x"]}))
+
+
 def test_damaged_files_are_told(cluster, tmp_path):
     path = tmp_path / "a.parquet"
     mt.to_parquet({"x": np.arange(N)}, tmp_path / "a", use_dictionary=False, compression="none")
