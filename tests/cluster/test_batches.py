@@ -9,6 +9,7 @@ import pytest
 
 import jmars.tensor as mt
 from jmars.client import Cluster
+from jmars.tensor.batches import _permuted
 from jmars.tensor.engine import get_engine
 
 ROWS = np.arange(103 * 4.0).reshape(103, 4)
@@ -89,6 +90,11 @@ def test_batches_by_number_are_what_a_data_loader_asks_for(x):
     assert firsts([batches[5]]) == epochs[1][5] and firsts([batches[2]]) == epochs[1][2]
     with pytest.raises(IndexError, match="no batch 13; an epoch has batches 0 to 12"):
         batches[13]
+
+
+def test_a_batch_reads_the_pieces_of_its_rows_alone():
+    order = np.zeros(4, np.uint8), np.array([2, 0, 3, 1])
+    assert (_permuted([ROWS, None], order, 1, 3) == ROWS[[0, 3]]).all()
 
 
 def test_rows_in_a_chunk_are_views_and_chunks_are_freed(cluster):
