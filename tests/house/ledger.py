@@ -23,7 +23,7 @@ TABLE = """
             tensor/remote_files.py
   1904  formats of images, telescopes, weather and tables
             tensor/formats/*
- 16256  NumPy functions
+ 16267  NumPy functions
             tensor/ops/*
   2055  masked arrays
             tensor/ma/*

@@ -128,6 +128,18 @@ def test_a_product_with_a_factor_of_one_chunk_is_cut(monkeypatch, is_turned):
     assert (square @ square).chunks == ((80,), (80,)), "chunks that the user chose"
 
 
+def test_a_product_with_its_own_transpose_is_cut_for_memory_alone(engine, monkeypatch):
+    monkeypatch.setattr(config, "chunk_size_limit", 8_000)
+    monkeypatch.setattr(splits, "UNCUT_BYTES", 0)
+    a = np.arange(12_000.0).reshape(200, 60)
+    x, other = (mt.asarray(one, chunk_size=(20, 60)) for one in (a, a + 1))
+    assert (x.T @ x).chunks == np.einsum("ki,kj->ij", x, x).chunks == ((60,), (60,))
+    assert len((x.T @ other).chunks[0]) > 1
+    engine.limit = 4 * engine.workers * 60 * 60 * 8 - 1
+    assert len((x.T @ x).chunks[0]) > 1
+    same(x.T @ x, a.T @ a)
+
+
 def test_lines_that_are_too_long_for_one_product_are_summed_in_pieces(engine):
     a, b = np.arange(4 * 999.0).reshape(4, 999), np.arange(999 * 3.0).reshape(999, 3)
     x, y = mt.asarray(a, chunks=(1, -1)), mt.asarray(b, chunks=(-1, 1))

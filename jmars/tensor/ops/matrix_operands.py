@@ -96,7 +96,7 @@ def contract(
             if other == label and x.shape[i] == length
         ]
         cuts[label] = common_splits(found)
-    order = _order_of_cuts(operands, labels, result, cuts)
+    order = _order_of_cuts(operands, labels, result, cuts, dtype.itemsize)
     cuts |= zip(order, fitted_splits(tuple(cuts[label] for label in order), dtype.itemsize))
     cuts = _limit_memory(cuts, [*labels, result], result, dtype.itemsize)
     chunks = tuple(cuts[label] for label in result)
@@ -122,17 +122,28 @@ def contract(
 
 
 def _order_of_cuts(
-    operands: Sequence[Tensor], labels: Sequence[Labels], result: Labels, cuts: Mapping[int, tuple[int, ...]]
+    operands: Sequence[Tensor],
+    labels: Sequence[Labels],
+    result: Labels,
+    cuts: Mapping[int, tuple[int, ...]],
+    itemsize: int,
 ) -> Labels:
     """The axes of the result in the order in which too large chunks are cut; none for chunks as large as the factors'.
 
-    A result of fewer chunks than a factor is cut along the axes of the largest factor, which so is read once.
+    A result of fewer chunks than a factor is cut along the axes of the largest factor, which so is read once. BLAS
+    multiplies a chunk by its own transpose in half of the time, and no parts of it: such a result is cut only where it
+    takes a quarter of a worker's memory.
     """
     size, count = (math.prod(of(cuts[label]) for label in result) for of in (sum, len))
     if size > max((x.size for x in operands), default=0):
         return result
     if count >= max((math.prod(map(len, x.chunks)) for x in operands), default=0):
         return ()
+    engine = current_engine()
+    if engine is not None and len({id(_before_transposing(x)[0].data) for x in operands}) == 1:
+        memory, workers = engine.limits()
+        if math.prod(max(cuts[label]) for label in result) * itemsize <= memory // (4 * workers):
+            return ()
     largest = {label: x.size for x, own in sorted(zip(operands, labels), key=lambda one: one[0].size) for label in own}
     return tuple(sorted(result, key=lambda label: -largest[label]))
 
