@@ -9,6 +9,8 @@ import gc
 import importlib
 import sys
 
+from jmars.model import collector
+
 USAGE = """\
 usage: python -m jmars status [NAME]      the clusters of this user, or the jobs of a cluster
        python -m jmars stop NAME …        ends clusters for all their clients
@@ -54,6 +56,7 @@ def run(arguments: list[str]) -> int | str:
         gc.freeze()
         gc.set_threshold(40_000, 20, 20)  # graphs are many objects and no garbage; executors set Python's again
         gc.enable()
+        collector.is_own_process = True
         process.main(*more)
         return 0
     if name not in COMMANDS:

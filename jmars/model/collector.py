@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+is_own_process = False  # whether this process is jmars's own, without objects of a user
 _is_paused = False  # whether a block has paused the collector
 
 
@@ -23,8 +24,8 @@ def without_collections(then_old: bool = False) -> Iterator[None]:
     during a pause of a second thread pauses nothing, so that overlapping blocks do not keep the collector off. A call
     of `gc.disable()` in a second thread ends with the block.
 
-    With `then_old`, for processes of jmars, all objects are old where a collection is due at the end: of a large graph
-    it would visit each object, for up to a tenth of a job's time, and find no garbage. That ends `gc.freeze()`.
+    With `then_old`, in processes of jmars's own, all objects are old where a collection is due at the end: of a large
+    graph it would visit each object, for up to a tenth of a job's time, and find no garbage. That ends `gc.freeze()`.
 
     Examples
     --------
@@ -41,7 +42,7 @@ def without_collections(then_old: bool = False) -> Iterator[None]:
         gc.disable()
         yield
     finally:
-        if then_old and gc.get_count()[0] > gc.get_threshold()[0]:
+        if then_old and is_own_process and gc.get_count()[0] > gc.get_threshold()[0]:
             gc.freeze()
             gc.unfreeze()
         gc.enable()

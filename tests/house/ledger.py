@@ -106,7 +106,7 @@ TABLE = """
             client/xarray*.py
   4650  client core
             client/*
-  2305  model and settings
+  2309  model and settings
             *
 """
 

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from jmars.model import collector
 from jmars.model.collector import without_collections
 
 
@@ -79,7 +80,8 @@ def test_a_process_that_is_forked_in_a_block_collects() -> None:
     assert gc.isenabled()
 
 
-def test_objects_of_a_large_block_become_old_without_a_collection() -> None:
+def test_objects_of_a_large_block_become_old_without_a_collection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "is_own_process", True)
     phases: list[str] = []
     gc.collect()
     gc.callbacks.append(lambda phase, info: phases.append(phase))
@@ -90,3 +92,13 @@ def test_objects_of_a_large_block_become_old_without_a_collection() -> None:
     finally:
         gc.callbacks.pop()
     assert found == [] and any(one is made for one in gc.get_objects(generation=2))
+
+
+def test_objects_of_a_users_process_stay_as_they_are() -> None:  # the head of a cluster on Dask is a thread there
+    gc.freeze()
+    try:
+        with without_collections(then_old=True):
+            made = [[k] for k in range(gc.get_threshold()[0] + 1000)]
+        assert gc.get_freeze_count() > 0 and len(made) > 1000
+    finally:
+        gc.unfreeze()

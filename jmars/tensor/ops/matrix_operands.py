@@ -131,8 +131,8 @@ def _order_of_cuts(
     """The axes of the result in the order in which too large chunks are cut; none for chunks as large as the factors'.
 
     A result of fewer chunks than a factor is cut along the axes of the largest factor, which so is read once. BLAS
-    multiplies a chunk by its own transpose in half of the time, and no parts of it: such a result is cut only where it
-    takes a quarter of a worker's memory.
+    computes the product of a chunk and its transpose in half of the time: a Gram matrix is cut above a quarter of a
+    worker's memory.
     """
     size, count = (math.prod(of(cuts[label]) for label in result) for of in (sum, len))
     if size > max((x.size for x in operands), default=0):
