@@ -329,9 +329,13 @@ class Tensor(TensorMethods, TensorOperators):
             value = note_given(value, self)
         return value if dtype is None else value.astype(dtype, copy=False)
 
+    def __arrow_array__(self, type: Any = None) -> Any:
+        """Hand the value to pyarrow; pyarrow refuses a mask then."""
+        return call("method.arrow", np.asarray(self))
+
     def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
-        """Hand the value to Arrow, for pyarrow and polars."""
-        return call("method.arrow", self, None, requested_schema)
+        """Hand the value to polars."""
+        return self.__arrow_array__().__arrow_c_array__(requested_schema)
 
     def item(self, *args: Any) -> Any:
         """Return an element as a Python number."""

@@ -361,6 +361,7 @@ def from_arrow(table: Any, columns: str | Sequence[str] | None = None, chunk_siz
     return made
 
 
+@offers("method.arrow")
 def to_arrow(values: Any, mask: Any = None) -> Any:
     """An Arrow array of values, null where the mask is true."""
     pyarrow = library("pyarrow", "arrow")
@@ -375,12 +376,6 @@ def to_arrow(values: Any, mask: Any = None) -> Any:
         return pyarrow.array(values, mask=None if mask is None else np.ascontiguousarray(mask))
     except (pyarrow.ArrowNotImplementedError, pyarrow.ArrowInvalid, pyarrow.ArrowTypeError) as error:
         raise UnsupportedError(f"Arrow has no dtype {values.dtype} ({error}); convert by astype") from error
-
-
-@offers("method.arrow")
-def arrow_capsules(values: Any, mask: Any = None, requested_schema: Any = None) -> Any:
-    """Values in the PyCapsules of Arrow, null where the mask is true."""
-    return to_arrow(np.asarray(values), mask).__arrow_c_array__(requested_schema)
 
 
 @offers("to_parquet")

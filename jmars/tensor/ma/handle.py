@@ -314,11 +314,13 @@ class MaskedTensor(MaskedMethods):
             )
         return self._data.__array__(dtype, copy)  # numpy.ma, too, returns the data including masked elements
 
-    def __arrow_c_array__(self, requested_schema: Any = None) -> Any:
-        """Hand the value to Arrow, for pyarrow and polars; masked elements are null."""
+    def __arrow_array__(self, type: Any = None) -> Any:
+        """Hand the value to pyarrow; masked elements are null."""
         check_size(self._data)
         value = np.ma.asarray(self.fetch())
-        return call("method.arrow", value.data, np.ma.getmaskarray(value), requested_schema)
+        return call("method.arrow", value.data, np.ma.getmaskarray(value))
+
+    __arrow_c_array__ = Tensor.__arrow_c_array__
 
     def item(self, *args: Any) -> Any:
         """Return an element as a Python number, None if masked."""

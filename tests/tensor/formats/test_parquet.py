@@ -358,3 +358,11 @@ def test_arrow_of_a_large_tensor_warns_as_numpy_does(cluster):
 
     with config.using(array_warning=2**10), pytest.warns(UserWarning, match=r"7\.8 KiB are brought"):
         pa.array(mt.zeros(1000))
+
+
+@pytest.mark.parametrize("x", [mt.arange(4, chunk_size=3), mt.ma.masked_equal(mt.arange(4, chunk_size=3), 1)])
+def test_a_mask_beside_a_tensor_is_refused_by_pyarrow(x):
+    with pytest.raises(ValueError, match="Cannot specify a mask"):
+        pa.array(x, mask=np.arange(4) > 2)
+    assert pa.array(x, type=pa.float32()).type == pa.float32()
+    assert pa.array(x).null_count == pa.table({"a": x})["a"].null_count == hasattr(x, "mask")
