@@ -21,7 +21,7 @@ CONTROL_BYTES = 24 * MB  # that it grows by while it compiles and runs
 SCHEDULER_BYTES = CONTROL_START + CONTROL_BYTES  # of a scheduler that is a process of its own
 WORKER_BYTES = 10 * MB  # that an executor, the zygote, the mover or the janitor takes for itself
 FEW_PLANS, MANY_PLANS = 4 * MB, 32 * MB  # of plans that are kept to be run again, under small and large limits
-REST = 100  # times the seconds of a reading of private memory, before it is read again
+REST = 200  # times the seconds of a reading of private memory, before it is read again
 FILE_CHANGE = 4 * MB  # of mapped files, after which private memory is read at once
 LEAST_BYTES = 64 * MB  # that a limit must leave for chunks and scratch
 
@@ -37,7 +37,7 @@ class PrivateMemory:
 
     The proportional set size costs 16 ms for each gigabyte of chunks that a process has mapped. The kernel counts
     anonymous memory anyway; the rest (libraries, pages that a forked process still shares) changes slowly, and is read
-    in a hundredth of the time, and when the process has mapped more or less of files.
+    in a two-hundredth of the time, and when the process has mapped more or less of files.
     """
 
     def __init__(self) -> None:

@@ -51,7 +51,7 @@ def test_pages_that_are_not_shared_any_more_are_counted_soon(monkeypatch):
     for one in end:
         os.close(one)
     assert memory.of(me)["me"] < shared + filled.nbytes / 4, "a reading costs much where much is mapped"
-    now[0] += 5.0
+    now[0] += 60.0
     assert memory.of(me)["me"] == pytest.approx(private_bytes(os.getpid()), rel=0.02)
     assert memory.of(me)["me"] > shared + filled.nbytes / 4
 
