@@ -377,6 +377,7 @@ class _Claim:
         self.array, self.token = array, secrets.token_hex(8)
         self.void: list[str] = []  # tokens of void claims; the number of this claim is the next
         self.is_taken = False
+        self.is_late = False  # whether a renewal took so long that it may have made a removed claim again
         self.is_checked = False  # whether the store had the claim at the end of the write
         self.is_removing = False  # whether the write failed and its pieces are being removed
         self.place = getattr(array, "store_path", array)
@@ -417,13 +418,17 @@ class _Claim:
         """Renew the claim; errors are left to the check at the end."""
         from zarr.core.buffer import default_buffer_prototype
 
+        began = time.time()
         with suppress(Exception):
             if self.is_taken and (await self.read() or {}).get("token") == self.token:
                 content = default_buffer_prototype().buffer.from_bytes(self.content())
-                await self.array.store.set(self.key(len(self.void)), content)
+                try:
+                    await self.array.store.set(self.key(len(self.void)), content)
+                finally:
+                    self.is_late = self.is_late or time.time() - began > EXPIRY / 2
 
     async def check(self) -> None:
-        """Raise StorageError if the claim is gone, or of a second writer, or void and a later writer made the next."""
+        """Raise StorageError if the claim is gone, of another writer, renewed late, or void and taken over."""
         if not await self.is_ours():
             raise StorageError(f"another program removed or wrote {self.place} while it was written; write again")
 
@@ -432,7 +437,7 @@ class _Claim:
         number = later = len(self.void) + 1
         looks = [self.read(), _read_claim(self.array.store, self.key(later)), self.is_next()]
         own, found, is_next = await _all(looks)
-        self.is_checked = is_next and (own or {}).get("token") == self.token
+        self.is_checked = is_next and (own or {}).get("token") == self.token and not self.is_late
         while self.is_checked and found is not None:  # perhaps left by a killed writer
             self.is_checked = found.get("void", [])[number - 1 : number] not in ([self.token], [""])
             found, later = await _read_claim(self.array.store, self.key(later + 1)), later + 1

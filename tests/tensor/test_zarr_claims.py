@@ -116,3 +116,42 @@ def test_a_claim_that_became_void_is_removed_by_the_writer_that_took_over():
         return [len(second.void), sorted(store.objects)]
 
     assert asyncio.run(writers(_Store({}))) == [1, ["a/.jmars-claim-1"]]
+
+
+@pytest.mark.parametrize("void", [["own"], ["own", "earlier"], [""], ["", "earlier"]])
+def test_a_paused_writer_finds_the_writer_that_took_over(void):
+    async def write(store: _Store) -> None:
+        paused = _claim(store)
+        await _run(store, [paused.take()], Random(1))
+        if "earlier" in void:  # left by a killed writer
+            store.objects["a/.jmars-claim-1"] = _left("earlier")
+        found = [paused.token if one == "own" else one for one in void]  # "" of a claim that was being written
+        store.objects[f"a/.jmars-claim-{len(void)}"] = json.dumps({"token": "second", "void": found}).encode()
+        with pytest.raises(StorageError, match="another program removed or wrote"):
+            await _run(store, [paused.check()], Random(1))
+
+    asyncio.run(write(_Store({})))
+
+
+def test_a_renewal_after_the_removal_of_the_claim_ends_the_write(monkeypatch):
+    async def writers(store: _Store) -> None:
+        paused, second = _claim(store), _claim(store)
+        await _run(store, [paused.take()], Random(1))
+        renewal = asyncio.create_task(paused.beat())
+        for is_last in (False, True):  # the claim is read, and `paused` stops before the claim is written
+            while not store.waiting:
+                await asyncio.sleep(0)
+            late = store.waiting.pop()
+            if not is_last:
+                late.set_result(None)
+        now = whole_zarr.time.time() + 2 * whole_zarr.EXPIRY
+        monkeypatch.setattr(whole_zarr.time, "time", lambda: now)
+        for step in (second.take, second.check, second.release):
+            await _run(store, [step()], Random(1))
+        assert not store.objects
+        late.set_result(None)
+        await renewal
+        with pytest.raises(StorageError, match="another program removed or wrote"):
+            await _run(store, [paused.check()], Random(1))
+
+    asyncio.run(writers(_Store({})))
