@@ -70,12 +70,12 @@ def in_pieces(file: Any) -> Any:
 
 def reads_ahead(file: Any) -> bool:
     """Whether an object is an open file of fsspec that reads megabytes beyond a request."""
-    return _is_buffered(file) and getattr(getattr(file, "cache", None), "name", "") == "readahead"
+    return _is_buffered(file) and file.cache.name == "readahead"
 
 
 def _is_buffered(file: Any) -> bool:
     fsspec: Any = sys.modules.get("fsspec.spec")
-    return fsspec is not None and isinstance(file, fsspec.AbstractBufferedFile)
+    return fsspec is not None and isinstance(file, fsspec.AbstractBufferedFile) and bool(getattr(file, "cache", None))
 
 
 def _pickles_so(file: Any) -> Any:

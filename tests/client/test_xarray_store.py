@@ -400,6 +400,21 @@ def test_a_file_that_reads_ahead_is_read_in_blocks_on_workers(tmp_path, chosen, 
         assert FarFile.ranges == [(2**22 - 3, 2**22 - 3 + 2**20)]
 
 
+@pytest.mark.parametrize("mode", ["rb", "wb"])
+def test_a_file_that_is_closed_or_written_pickles_as_fsspec_says(tmp_path, monkeypatch, mode):
+    (tmp_path / "a").write_bytes(b"content")
+    file = Far().open(f"{tmp_path}/a", mode)
+    monkeypatch.setattr(Far, "version_aware", True, raising=False)
+    file.version_id = "1"
+    if mode == "rb":
+        file.close()
+        assert pickle.loads(pickled(_Reader([file]))).data[0].closed is False
+        return
+    with pytest.raises(RuntimeError, match="writeable file"):
+        pickled(_Reader([file]))
+    file.closed = True  # nothing to flush
+
+
 def test_automatic_chunks_of_a_tensor_are_pieces_of_zarr(cluster, tmp_path, monkeypatch):
     """Chunks of a tensor stay tensors, also where Dask is xarray's usual manager."""
     monkeypatch.setattr(jmars.config, "chunk_size_limit", 1120)

@@ -416,6 +416,14 @@ def test_a_claim_that_an_earlier_writer_left_keeps_no_writer_away(tmp_path):
     np.testing.assert_array_equal(_there(tmp_path, "a"), VALUES)
 
 
+def test_pieces_of_an_array_within_the_place_stay(tmp_path):
+    zarr.create_array(tmp_path / "a/0", shape=(4,), chunks=(2,), dtype="i4", zarr_format=2)[:] = 1
+    (tmp_path / "a/c").mkdir()
+    (tmp_path / "a/c/0").write_text("left")
+    whole_zarr.remove_left([zarr.storage.StorePath(zarr.storage.LocalStore(tmp_path), "a")])
+    assert not (tmp_path / "a/c/0").exists() and zarr.open_array(tmp_path / "a/0")[:].tolist() == [1] * 4
+
+
 @pytest.fixture
 def failed_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, threading.Event]]:
     """A write that has failed while its removal waits for an event: the place, and the event."""
