@@ -252,10 +252,11 @@ def remove_left(places: Sequence[Any]) -> None:
 
 async def _left(place: Any) -> list[str]:
     """Keys of pieces in a place without array or group; none of arrays and groups within."""
-    names, prefix = await _names(place), f"{place.path}/".lstrip("/")
-    if not names or names & DOCUMENTS:
+    if hasattr(place.store, "fs"):
+        place.store.fs.invalidate_cache()
+    if any(await _all([place.store.exists(_key(place, name)) for name in DOCUMENTS])):
         return []
-    keys = await _keys(place)
+    prefix, keys = f"{place.path}/".lstrip("/"), await _keys(place)
     nodes = tuple(key.removesuffix(name) for key in keys if (name := key.rpartition("/")[2]) in DOCUMENTS)
     return [key for key in keys if PIECE.fullmatch(key.removeprefix(prefix)) and not key.startswith(nodes)]
 
@@ -428,7 +429,7 @@ class _Claim:
                     self.is_late = self.is_late or time.time() - began > EXPIRY / 2
 
     async def check(self) -> None:
-        """Raise StorageError if the claim is gone, of another writer, renewed late, or void and taken over."""
+        """Raise StorageError if the claim is gone, of a second writer, renewed late, or void with a later writer."""
         if not await self.is_ours():
             raise StorageError(f"another program removed or wrote {self.place} while it was written; write again")
 

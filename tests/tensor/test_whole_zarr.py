@@ -424,6 +424,14 @@ def test_pieces_of_an_array_within_the_place_stay(tmp_path):
     assert not (tmp_path / "a/c/0").exists() and zarr.open_array(tmp_path / "a/0")[:].tolist() == [1] * 4
 
 
+def test_the_pieces_of_an_array_that_is_there_are_not_listed(tmp_path, monkeypatch):
+    zarr.create_array(tmp_path / "a", shape=(4,), chunks=(2,), dtype="i4", zarr_format=2)[:] = 1
+    monkeypatch.setattr(zarr.storage.LocalStore, "list_dir", None)
+    monkeypatch.setattr(zarr.storage.LocalStore, "list_prefix", None)
+    whole_zarr.remove_left([zarr.storage.StorePath(zarr.storage.LocalStore(tmp_path), "a")])
+    assert zarr.open_array(tmp_path / "a")[:].tolist() == [1] * 4
+
+
 @pytest.fixture
 def failed_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, threading.Event]]:
     """A write that has failed while its removal waits for an event: the place, and the event."""
