@@ -104,7 +104,8 @@ def checked_to_zarr(theirs: Callable[..., Any]) -> Callable[..., Any]:
                     del places[name]  # is written as it was read
             for one in tensors.values():
                 refuse_sources(one, places.values())
-        if given.get("mode") == "a" and store is not None and tensors:
+        how = given.get("mode") or ("w-" if given.get("append_dim") is None else "a")  # as xarray decides
+        if how in ("a", "a-") and store is not None and tensors:
             remove_left([store_place(store, f"{given.get('group') or ''}/{name}", options) for name in tensors])
         is_part = given.get("append_dim") is not None or given.get("region") is not None
         if not tensors or given.get("mode") != "w" or store is None or is_part:  # xarray refuses a part by "w"

@@ -446,7 +446,7 @@ with jmars.Cluster(n_workers=1):
 
 
 @pytest.mark.filterwarnings("ignore:Object at a is not recognized")  # before jmars removes the pieces
-@pytest.mark.parametrize("kind", ["data set", "tree", "url"])
+@pytest.mark.parametrize("kind", ["data set", "tree", "url", "append", "a-"])
 def test_an_array_made_by_mode_a_has_no_pieces_of_a_killed_write(lazy, tmp_path, kind):
     place = str(tmp_path / "a.zarr")
     lazy.to_zarr(place, consolidated=False)
@@ -455,6 +455,8 @@ def test_an_array_made_by_mode_a_has_no_pieces_of_a_killed_write(lazy, tmp_path,
     part = lazy.isel(t=slice(16))[["a"]]
     if kind == "tree":
         xr.DataTree(part).to_zarr(place, mode="a", consolidated=False)
+    elif kind in ("append", "a-"):
+        part.to_zarr(place, append_dim="t", mode=kind if kind == "a-" else None, consolidated=False)
     else:
         url, twice = f"file://{place}" if kind == "url" else place, lazy.isel(t=slice(32))[["a"]]
         twice.to_zarr(url, mode="a", compute=False, consolidated=False)

@@ -102,7 +102,7 @@ TABLE = """
             reports/*
   4065  local deploy and actors
             deploy/* actors/*
-  1231  xarray
+  1232  xarray
             client/xarray*.py
   4650  client core
             client/*
