@@ -241,13 +241,14 @@ def test_a_file_of_a_versioned_bucket_is_read_in_the_version_that_is_open(cluste
     xr, s3fs = pytest.importorskip("xarray"), pytest.importorskip("s3fs")
     pytest.importorskip("h5netcdf")
     system = s3fs.S3FileSystem(**server.options, version_aware=True)
-    system.call_s3("put_bucket_versioning", Bucket="data", VersioningConfiguration={"Status": "Enabled"})
+    system.call_s3("create_bucket", Bucket=(bucket := f"versions-{chosen}"))  # removed objects of "data" stay removed
+    system.call_s3("put_bucket_versioning", Bucket=bucket, VersioningConfiguration={"Status": "Enabled"})
     opened = []
     for k in range(3):
         xr.Dataset({"a": ("x", np.full(2**18, float(k)))}).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
-        system.pipe("data/versions/a.nc", (tmp_path / "a.nc").read_bytes())
-        opened.append(system.open("data/versions/a.nc", cache_type=chosen))
-    opened.append(system.open("data/versions/a.nc", version_id=opened[1].version_id, cache_type=chosen))
+        system.pipe(f"{bucket}/a.nc", (tmp_path / "a.nc").read_bytes())
+        opened.append(system.open(f"{bucket}/a.nc", cache_type=chosen))
+    opened.append(system.open(f"{bucket}/a.nc", version_id=opened[1].version_id, cache_type=chosen))
     for file, value in zip(opened, (0.0, 1.0, 2.0, 1.0)):
         with xr.open_dataset(file, engine="h5netcdf", chunks={}, chunked_array_type="jmars") as data:
             again = pickle.loads(pickle.dumps(data))
