@@ -19,6 +19,7 @@ from jmars.tensor.buffers import SmallValues
 from jmars.tensor.numpy_modules import as_values
 from jmars.tensor.small_parts import _taken_elements, rows
 from jmars.tensor.small_values import _MOST, SMALL, small_values
+from tests.cases import needs_numpy
 
 PROGRAMS = {  # each leaves its values in `r`; F, U, G, R and L are arrays of the user
     "arrays in Fortran order": "y = F + 1\nr = y.ravel('K'), F.ravel('K'), F.flatten('A')",
@@ -687,6 +688,7 @@ def test_rows_that_were_read_ahead_go_with_their_array(engine):
     assert rows._block is None
 
 
+@needs_numpy("2.4", "np.reshape without a shape")
 def test_reshape_without_a_shape_is_a_view_whatever_is_said_of_copies(engine):
     with small_values():
         a = mt.asarray(np.arange(4.0)) + 1

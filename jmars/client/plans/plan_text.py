@@ -299,7 +299,7 @@ def read_json(text: str | bytes) -> tuple[PlanGraph, Workers, list[str], list[bo
     """
     try:
         plan = msgspec.convert(json.loads(text, parse_float=_parsed), _Plan)
-    except (ValueError, RecursionError, msgspec.ValidationError) as error:
+    except (ValueError, RecursionError) as error:
         raise GraphError(f"this is no plan ({error}); give the text of PlannedRun.to_json()") from None
     tasks, machines, bandwidth, n = plan.tasks, plan.machines, plan.links.bandwidth, len(plan.machines)
     if isinstance(bandwidth, list) and [len(row) for row in bandwidth] != [n] * n:
