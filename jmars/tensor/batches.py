@@ -64,9 +64,8 @@ class Batches:
             raise ValueError(
                 f"the tensors have {', '.join(map(str, lengths))} rows; batches in step need equal numbers"
             )
-        self._edges: list[int] = [0, *map(int, itertools.accumulate(tensors[0].chunks[0]))]
-        if shuffle:
-            self._edges = _finer(self._edges, tensors)
+        edges: list[int] = [0, *map(int, itertools.accumulate(tensors[0].chunks[0]))]
+        self._edges = _finer(edges, tensors) if shuffle else edges
         if not isinstance(start, Sequence | np.ndarray) or len(start) != 2:
             raise TypeError(f"start is {start!r}; give an epoch and a batch, such as `position` of earlier batches")
         epoch, batch = [whole_number("a part of start", one) for one in start]
@@ -245,6 +244,8 @@ def _in_order(pieces: Sequence[Array], edges: Array, at: int, n: int) -> list[Ar
 def _permuted(pieces: Sequence[Array], order: tuple[Array, Array], low: int, high: int) -> Array:
     """A copy of rows [low, high) of an order: numbers of pieces, and places in the pieces."""
     numbers, places = (one[low:high] for one in order)
+    if len(pieces) == 1:
+        return pieces[0].take(places, axis=0, mode="clip")
     found = np.empty((high - low, *pieces[0].shape[1:]), pieces[0].dtype)
     for number in np.flatnonzero(np.bincount(numbers)).tolist():
         mine = np.flatnonzero(numbers == number)
