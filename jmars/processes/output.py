@@ -79,6 +79,9 @@ class _EmptyInput(io.TextIOWrapper):
         """Refuse."""
         raise NoInputError("a function on the cluster has no keyboard; pass the value as an argument")
 
+    def __next__(self) -> Any:
+        raise StopIteration  # of loops over the lines
+
 
 class _Stream(io.TextIOWrapper):
     """`sys.stdout` or `sys.stderr`: no text stays in this process."""

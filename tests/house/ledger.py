@@ -80,7 +80,7 @@ TABLE = """
             deploy/inside*.py engines/guests.py
   5055  engines: tasks on Dask and Ray
             engines/* deploy/engine_head.py client/engine_clusters.py
-   691  output of functions
+   694  output of functions
             processes/output.py dispatch/output_reports.py client/job_output.py
   8715  host: memory, dispatch, processes
             memory/* dispatch/* processes/* worker/* storage/*
