@@ -120,5 +120,5 @@ def test_memory_is_told(cluster):
 def test_chunks_that_are_held_are_told_in_bytes(cluster):
     x = mt.ones((1000, 1000), chunk_size=250) * 2
     cluster.submit(x).wait(30)
-    until(lambda: [e for e in cluster.events()[0] if e[2] == "MemoryChanged"][-1][4]["used"] >= 8_000_000, 5)
+    until(lambda: [e for e in cluster.events()[0] if e[2] == "MemoryChanged"][-1][4]["used"] >= 8_000_000)
     assert x.shape == (1000, 1000)
