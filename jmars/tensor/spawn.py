@@ -273,7 +273,7 @@ class Handle:
         ValueError
             At the run, if the array has another shape or dtype.
         """
-        lengths = (int(shape),) if isinstance(shape, int | np.integer) else tuple(int(n) for n in shape)
+        lengths = tuple(whole_number("a length", n) for n in (shape if np.iterable(shape) else (shape,)))
         if min(lengths, default=0) < 0:
             raise ValueError(f"shape is {shape}; give lengths from 0 on")
         kind = check_dtype(np.dtype(dtype))

@@ -76,6 +76,7 @@ def test_other_outputs_than_promised_are_an_error_that_names_both(cluster):
         (lambda one: jmars.fetch(one, np.ones(3)), "cannot compute a ndarray; make it a tensor"),
         (lambda one: spawn(add, (1,), memory=-5), "memory is -5; give the bytes"),
         (lambda one: one.to_tensor(-3, "f8"), "shape is -3; give lengths from 0 on"),
+        (lambda one: one.to_tensor((None, 2), "f8"), "a length is None; give a whole number"),
     ],
 )
 def test_wrong_arguments_are_named_before_a_run(cluster, wrong, message):

@@ -35,7 +35,7 @@ TABLE = """
             tensor/ndimage/*
    253  batches for training
             tensor/batches.py
-  8283  tensor core
+  8287  tensor core
             tensor/*
   1900  machine code by LLVM text
             kernels/native_pipeline.py kernels/compile.py kernels/expression.py kernels/routines.py

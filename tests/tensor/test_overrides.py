@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import jmars.tensor as mt
+from jmars.errors import UnsupportedError
 from jmars.notebook.numpy_names import lazy_names, resolve
 from jmars.tensor.tensor import Tensor
 from tests.cases import case
@@ -171,3 +172,11 @@ def test_asarray_takes_the_values():
 def test_a_function_that_is_sent_along_does_not_take_the_table_with_it():
     assert len(cloudpickle.dumps(mt.sum)) < 10_000
     assert cloudpickle.loads(cloudpickle.dumps(mt.sum))(mt.ones(3)).dtype == float
+
+
+@pytest.mark.parametrize("takes", [pd.DataFrame, pd.DataFrame.from_records, pd.Series, pd.array])
+def test_pandas_is_refused_records_that_it_takes_for_objects(engine, takes):
+    records = np.array([(1, 2.0), (3, 4.0)], [("a", "i4"), ("b", "f8")])
+    with pytest.raises(UnsupportedError, match="give it the value"):
+        takes(mt.asarray(records))
+    assert list(pd.DataFrame(mt.asarray(records).fetch()).columns) == ["a", "b"]
