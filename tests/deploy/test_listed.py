@@ -33,7 +33,7 @@ LISTED = {
     ChunkTransferActor: "gather put",
     HostsChunks: "gather put",
     ServingActor: "read",
-    Member: "start_again look info rest end",
+    Member: "start_again look info end",
     Seat: "join listens take carried costs warm read",
     ChunkExchange: "begin add_peer dial drop_peer",
     TaskManagerActor: "results result wait last_idle_time tileable_graph tileable_details tileable_subtasks",
