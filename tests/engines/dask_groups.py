@@ -60,6 +60,12 @@ def _deaf(inputs: Any, stop: Any, worker: str, seconds: float) -> Any:
     return GroupReport(worker, [int(seconds * 1e6)]), [np.array([os.getpid()])]
 
 
+def _gated(inputs: Any, stop: Any, worker: str, gate: str) -> Any:
+    while not os.path.exists(gate):
+        time.sleep(0.01)
+    return GroupReport(worker, [1]), [np.array([os.getpid()])]
+
+
 def _die(inputs: Any, stop: Any, worker: str) -> Any:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -79,7 +85,7 @@ def _miss(inputs: Any, stop: Any, worker: str) -> Any:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    "fill": _fill, "large": _large, "add": _add, "nap": _nap, "deaf": _deaf,
+    "fill": _fill, "large": _large, "add": _add, "nap": _nap, "deaf": _deaf, "gated": _gated,
     "die": _die, "hog": _hog, "fail": _fail, "miss": _miss,
 }  # fmt: skip
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import dask
@@ -137,24 +138,25 @@ async def test_stop_drops_what_is_queued_and_interrupts_what_runs(client):
 
 @in_head
 async def test_a_task_that_started_unheard_ends_once_when_it_has_ended(client):
-    async with started(client) as (engine, events, _):
-        held, said = [], engine._said
-        engine._said = lambda *message: held.append(message)
-        engine.submit(group("deaf", "deaf", 1.0, job=7))
-        engine.submit(group("after", "add", inputs=[Result("deaf", 0)], job=7))
-        await events.until(lambda: held)
-        engine.stop(7, ["deaf", "after"])
-        await events.until(lambda: "after" in events.ends)  # the workers have told what runs
-        assert events.ends == {"after": [GroupReport("", stopped=True)]}
-        engine._said = said
-        for message in held:
-            said(*message)
-        await events.until(lambda: "deaf" in events.ends)
-        (report,) = events.ends["deaf"]
-        assert report == GroupReport(events.starts["deaf"], stopped=True)
-        assert not engine._tasks and not engine.results
-        while any("jmars-run" in name for name in await asyncio.to_thread(client.run_on_scheduler, _left)):
-            await asyncio.sleep(0.05)
+    with TemporaryDirectory() as folder:
+        gate = Path(folder) / "gate"
+        async with started(client) as (engine, events, _):
+            held, said = [], engine._said
+            engine._said = lambda *message: held.append(message)
+            engine.submit(group("deaf", "gated", str(gate), job=7))
+            engine.submit(group("after", "add", inputs=[Result("deaf", 0)], job=7))
+            await events.until(lambda: held)
+            engine.stop(7, ["deaf", "after"])
+            await events.until(lambda: "after" in events.ends)  # the workers have told what runs
+            assert events.ends == {"after": [GroupReport("", stopped=True)]}
+            gate.touch()
+            engine._said = said
+            for message in held:
+                said(*message)
+            await events.until(lambda: "deaf" in events.ends)
+            (report,) = events.ends["deaf"]
+            assert report == GroupReport(events.starts["deaf"], stopped=True)
+            assert not engine._tasks and not engine.results
 
 
 @in_head
