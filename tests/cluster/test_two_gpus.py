@@ -43,7 +43,7 @@ def test_a_process_for_each_and_a_plan_that_uses_both(cluster: jmars.Cluster) ->
     before = _done(cluster)
     np.testing.assert_allclose(_product().fetch(), (X @ Y).sum(axis=0), rtol=1e-9)
     used = [after - one for after, one in zip(_done(cluster), before)]
-    assert min(used) * 4 > max(used), used
+    assert min(used) >= 9, used  # a row of chunks; a process that the machine keeps waiting gives operands to the other
     assert len({_rows(cluster)[name]["pid"] for name in GPUS}) == 2
     levels = cluster.info()["memory"]["levels"]
     assert levels["device"] == sum(_rows(cluster)[name]["device"]["used"] for name in GPUS)
